@@ -1,0 +1,116 @@
+"""Refusal of bad input: each check names the argument, what is required, what came and what to do."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_DTYPES = (torch.float64, torch.float32)
+
+
+def floating(name: str, tensor: Tensor) -> None:
+    """Require a float32 or float64 tensor."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"`{name}` must be a torch.Tensor; got {type(tensor).__name__}. "
+            f"Convert it with torch.as_tensor(..., dtype=torch.float64)."
+        )
+    if tensor.dtype not in _DTYPES:
+        raise TypeError(
+            f"`{name}` must be float64 or float32; got {tensor.dtype}. "
+            f"Half precision has no derived error bound here: convert with .float() or .double()."
+        )
+
+
+def same_dtype(**tensors: Tensor) -> None:
+    """Require one floating dtype for all arguments, so that no operand is promoted unseen."""
+    for name, tensor in tensors.items():
+        floating(name, tensor)
+    found = {name: tensor.dtype for name, tensor in tensors.items()}
+    if len(set(found.values())) > 1:
+        listed = ", ".join(f"`{name}` is {dtype}" for name, dtype in found.items())
+        raise TypeError(f"All tensors must share one dtype; {listed}. Convert them to one of these.")
+
+
+def finite(name: str, tensor: Tensor, *, attended: Tensor | None = None) -> None:
+    """Require finite entries, at the attended keys if a mask is given."""
+    bad = ~torch.isfinite(tensor)
+    if attended is not None:
+        bad = bad & attended
+    count = int(bad.sum())
+    if count:
+        where, advice = "", "Remove or replace them: nothing downstream of them is defined."
+        if attended is not None:
+            where = " at the attended keys"
+            advice = "Pass excluded keys through `mask`, not as infinite scores."
+        raise ValueError(
+            f"`{name}` must be finite{where}; got {count} NaN or infinite of {bad.numel()} entries. "
+            f"{advice}"
+        )
+
+
+def last_axes(name: str, tensor: Tensor, expected: Sequence[int | None], words: str) -> None:
+    """Require the trailing shape `expected` (None: any length), described by `words`."""
+    shape = tuple(tensor.shape)
+    tail = shape[len(shape) - len(expected) :] if len(shape) >= len(expected) else None
+    if tail is None or any(e is not None and e != t for e, t in zip(expected, tail, strict=True)):
+        wanted = ", ".join("*" if e is None else str(e) for e in expected)
+        raise ValueError(
+            f"`{name}` must have trailing shape ({wanted}), that is {words}; got {shape}. "
+            f"Leading dimensions are batch dimensions: move the named axes last."
+        )
+
+
+def exact_axes(name: str, tensor: Tensor, expected: Sequence[int | None], words: str) -> None:
+    """Require the whole shape `expected` (None: any length), described by `words`: no batch."""
+    shape = tuple(tensor.shape)
+    if len(shape) != len(expected) or any(
+        e is not None and e != s for e, s in zip(expected, shape, strict=True)
+    ):
+        wanted = ", ".join("*" if e is None else str(e) for e in expected)
+        raise ValueError(
+            f"`{name}` must have shape ({wanted}), that is {words}; got {shape}. "
+            f"Nothing is broadcast here: reshape, or loop over batch dimensions."
+        )
+
+
+def mask_over(name: str, mask: Tensor, keys: int) -> None:
+    """Require a boolean mask over the keys that leaves an attended key in every row."""
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"`{name}` must be boolean, True at attended keys; got {mask.dtype}. "
+            f"Turn an additive mask into one with mask == 0."
+        )
+    last_axes(name, mask, (keys,), "(..., keys)")
+    empty = int((~mask.any(-1)).sum())
+    if empty:
+        raise ValueError(
+            f"`{name}` must leave at least one attended key in every row; got {empty} empty rows. "
+            f"Drop those queries: their readout is undefined."
+        )
+
+
+def broadcastable(name: str, shape: Sequence[int], batch: Sequence[int]) -> None:
+    """Require that the leading shape `shape` of an argument broadcasts with `batch`."""
+    try:
+        torch.broadcast_shapes(tuple(shape), tuple(batch))
+    except RuntimeError:
+        raise ValueError(
+            f"The batch dimensions {tuple(shape)} of `{name}` must broadcast with the readout's "
+            f"{tuple(batch)}. Insert axes of length 1 where the argument is shared."
+        ) from None
+
+
+def key_indices(name: str, indices: Tensor, keys: int) -> None:
+    """Require integer key indices in [0, keys)."""
+    # torch reads uint8 as a mask, and the other narrow integers not at all.
+    if indices.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"`{name}` must hold key indices of type int64 or int32; got {indices.dtype}. "
+            f"Turn a mask into indices with mask.nonzero()."
+        )
+    if indices.numel() and not (0 <= int(indices.min()) and int(indices.max()) < keys):
+        raise ValueError(
+            f"`{name}` must lie in 0..{keys - 1}; got values from {int(indices.min())} "
+            f"to {int(indices.max())}. Negative indices are not wrapped."
+        )

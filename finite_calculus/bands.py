@@ -1,0 +1,100 @@
+"""Coupling of two score edits through softmax: Section 2.3 and Appendix D (eq:bandinteraction).
+
+Disjoint rotary bands have additive score increments, yet their responses do not add. Their
+interaction is given as four readouts, literally, and in a closed form that subtracts none of them;
+the mixed second derivative is its infinitesimal limit.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from finite_calculus.certificate import total_variation
+from finite_calculus.joint import key_response
+from finite_calculus.readout import Readout, evaluate, weigh
+from finite_calculus.response import (
+    change_from_log_ratio,
+    log_ratio,
+    probability_change,
+    relative_increments,
+)
+
+# The closed form serves while no edit alone moves more mass than this, and the coupling κ stays small.
+_MOVED = 0.25
+_COUPLED = 0.5
+# e^700 is finite; two log-ratios beyond it need a probability below e^-700 to stay probabilities.
+_LARGEST = 700.0
+
+
+def band_interaction(
+    readout: Readout,
+    first_delta: Float[Tensor, "*first keys"],
+    second_delta: Float[Tensor, "*second keys"],
+) -> Float[Tensor, "*lifted width"]:
+    """H = F(s+b+c) − F(s+b) − F(s+c) + F(s) (eq:bandinteraction), without the four readouts.
+
+    For weak coupling, with x = e^{t_b} − 1, z = e^{t_c} − 1 and κ = Σ p x z, the change of probability
+    beyond the two separate ones is p[xz − (1+x)(1+z)κ/(1+κ)]. Where an edit alone moves much of the
+    mass, the response to the weaker edit is taken at the two readouts with and without the stronger:
+    these differ by as much as they are large.
+    """
+    change = [total_variation(readout, delta) for delta in (first_delta, second_delta)]
+    swap = (change[0] < change[1]).unsqueeze(-1)
+    strong = torch.where(swap, second_delta, first_delta)
+    weak = torch.where(swap, first_delta, second_delta)
+    t_strong, t_weak = log_ratio(readout, strong), log_ratio(readout, weak)
+    crossed = _crossed(readout, t_strong, t_weak)
+    coupling = crossed.sum(-1, keepdim=True)
+    moved = torch.where(swap.squeeze(-1), change[1], change[0]).unsqueeze(-1)
+    gentle = (moved <= _MOVED) & (coupling.abs() <= _COUPLED)
+    joint = torch.exp(torch.where(gentle, readout.log_probs + t_strong + t_weak, 0.0))
+    excess = crossed - joint * (coupling / (1 + torch.where(gentle, coupling, 0.0)))
+    closed = weigh(torch.where(readout.attended, excess, 0.0), readout.centred)
+    direct = key_response(_edited(readout, strong), weak) - key_response(readout, weak)
+    return torch.where(gentle, closed, direct)
+
+
+def band_interaction_cells(
+    readout: Readout,
+    first_delta: Float[Tensor, "*first keys"],
+    second_delta: Float[Tensor, "*second keys"],
+) -> Float[Tensor, "*lifted width"]:
+    """The interaction as three exact responses, F(s+b+c) − F(s+b) − F(s+c) + F(s) (eq:bandinteraction).
+
+    Cancels for weak coupling: an independent control of `band_interaction`.
+    """
+    joint = weigh(probability_change(readout, first_delta + second_delta), readout.offsets)
+    first = weigh(probability_change(readout, first_delta), readout.offsets)
+    second = weigh(probability_change(readout, second_delta), readout.offsets)
+    return joint - first - second
+
+
+def mixed_second_derivative(
+    readout: Readout,
+    first_direction: Float[Tensor, "*first keys"],
+    second_direction: Float[Tensor, "*second keys"],
+) -> Float[Tensor, "*lifted width"]:
+    """D²F(s)[a, b] = E_p[(a − E_p a)(b − E_p b)(v − F(s))] (eq:softmaxmixed)."""
+    first = _centred(readout, first_direction)
+    second = _centred(readout, second_direction)
+    return weigh(readout.probs * first * second, readout.centred)
+
+
+def _crossed(readout: Readout, first: Tensor, second: Tensor) -> Tensor:
+    """p·x·z with x = expm1(t_b), z = expm1(t_c): the larger factor is taken together with p."""
+    larger = torch.where(first > second, first, second)
+    smaller = torch.where(first > second, second, first)
+    return change_from_log_ratio(readout, larger) * torch.expm1(smaller.clamp(max=_LARGEST))
+
+
+def _edited(readout: Readout, score_delta: Tensor) -> Readout:
+    """The readout with its scores edited."""
+    scores = readout.scores + score_delta
+    batch = scores.shape[:-1]
+    values = readout.values.expand(*batch, *readout.values.shape[-2:])
+    return evaluate(scores, values, readout.attended.expand(*batch, readout.keys))
+
+
+def _centred(readout: Readout, direction: Tensor) -> Tensor:
+    relative = relative_increments(readout, direction)
+    return relative - (readout.probs * relative).sum(-1, keepdim=True)

@@ -1,0 +1,246 @@
+"""Exact effective weights with softmax intact: Section 3.3 and Appendices B and C.
+
+For a fixed query, bank and position the readout is affine in the augmented query input,
+y = μ + uᵀΔM, with ΔM the exact unit gradient step of a positive quadratic. The matrix is a
+query-dependent secant: it depends on a score-shift gauge, and reusing it for another query leaves a
+residual that is given here exactly, token by token.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from finite_calculus import _checks
+from finite_calculus.phi import phi1
+from finite_calculus.rotary import Rotary, Shift, rotate
+
+
+@dataclass(frozen=True, eq=False)
+class EffectiveWeights:
+    """The representation y = μ + uᵀΔM of one readout (main:effective, eq:identity).
+
+    `coefficients` are the positive c_j, `features` the (gauged) a_j, `centred` the values v_j − μ and
+    `matrix` is ΔM = Σ c_j a_j (v_j − μ). Keys that are not attended have coefficient zero.
+    """
+
+    query_input: Float[Tensor, "*batch inputs"]
+    features: Float[Tensor, "*batch keys inputs"]
+    coefficients: Float[Tensor, "*batch keys"]
+    centred: Float[Tensor, "*batch keys width"]
+    mean: Float[Tensor, "*batch width"]
+    matrix: Float[Tensor, "*batch inputs width"]
+
+    @property
+    def output(self) -> Float[Tensor, "*batch width"]:
+        """The readout y = μ + uᵀΔM."""
+        return self.mean + _row_times(self.query_input, self.matrix)
+
+
+def augment(inputs: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch inputs"]:
+    """u = (x, 1): the query input with its bias coordinate (eq:features)."""
+    return torch.cat([inputs, torch.ones_like(inputs[..., :1])], -1)
+
+
+def affine_features(
+    rotary: Rotary,
+    query_weight: Float[Tensor, "model width"],
+    query_bias: Float[Tensor, " width"] | None,
+    keys: Float[Tensor, "*batch keys width"],
+    position: Shift,
+    *,
+    scaling: float | None = None,
+) -> Float[Tensor, "*batch keys inputs"]:
+    """Score features a_j = Ŵ_q R(p)ᵀ k̃_jᵀ/τ of rotated keys, so that s_j = uᵀa_j (eq:features).
+
+    `query_weight` maps the head input to the head's query (row convention q = xW_q + b_q), and
+    `position` is the query's. `scaling` is 1/τ, by default 1/√width.
+    """
+    _checks.same_dtype(query_weight=query_weight, keys=keys)
+    _checks.last_axes("query_weight", query_weight, (None, rotary.head_width), "(model, head width)")
+    bias = torch.zeros_like(query_weight[0]) if query_bias is None else query_bias
+    _checks.last_axes("query_bias", bias, (rotary.head_width,), "(head width,)")
+    augmented = torch.cat([query_weight, bias.unsqueeze(0)], 0)
+    scale = 1 / math.sqrt(rotary.head_width) if scaling is None else scaling
+    turned_back = rotate(rotary, keys, -torch.as_tensor(position, dtype=torch.float64))
+    return torch.matmul(turned_back, augmented.mT) * scale
+
+
+def effective_weights(
+    query_input: Float[Tensor, "*batch inputs"],
+    features: Float[Tensor, "*batch keys inputs"],
+    values: Float[Tensor, "*batch keys width"],
+    *,
+    gauge: Float[Tensor, "*batch inputs"] | None = None,
+    mask: Bool[Tensor, "*batch keys"] | None = None,
+) -> EffectiveWeights:
+    """The exact effective weights of one readout, in any score-shift gauge (eq:identity, eq:gauge).
+
+    c_j = φ1(s_j)/Z and ΔM = Σ c_j a_j (v_j − μ) with s = uᵀ(a − g); `gauge` defaults to zero, the
+    original-score gauge. There the coefficients overflow when every score lies below −700: this
+    raises, and `reference_key_gauge` at the largest score never does.
+    """
+    _checks.same_dtype(query_input=query_input, features=features, values=values)
+    _checks.last_axes("features", features, (None, query_input.shape[-1]), "(..., keys, inputs)")
+    _checks.last_axes("values", values, (features.shape[-2], None), "(..., keys, value width)")
+    attended = torch.ones_like(features[..., 0], dtype=torch.bool) if mask is None else mask
+    _checks.mask_over("mask", attended, features.shape[-2])
+    _checks.finite("values", values, attended=attended.unsqueeze(-1))
+    shifted = features if gauge is None else features - gauge.unsqueeze(-2)
+    scores = torch.matmul(shifted, query_input.unsqueeze(-1)).squeeze(-1)
+    _checks.finite("features", scores, attended=attended)
+    coefficients = _coefficients(scores, attended)
+    mean, centred = _centre(values, attended)
+    matrix = torch.matmul(shifted.mT, coefficients.unsqueeze(-1) * centred)
+    return EffectiveWeights(query_input, shifted, coefficients, centred, mean, matrix)
+
+
+def unit_gradient_step(weights: EffectiveWeights) -> Float[Tensor, "*batch inputs width"]:
+    """−∇_B E(0) for E(B) = ½ Σ c_j ‖a_jᵀB − (v_j − μ)‖² (eq:gradient), by automatic differentiation.
+
+    Equal to `weights.matrix`; obtained from the quadratic itself, with c, a and v − μ held fixed.
+    """
+    features, coefficients = weights.features.detach(), weights.coefficients.detach()
+    centred = weights.centred.detach()
+
+    def energy(matrix: Tensor) -> Tensor:
+        misfit = torch.matmul(features, matrix) - centred
+        return (coefficients.unsqueeze(-1) * misfit * misfit).sum() / 2
+
+    return -torch.func.grad(energy)(torch.zeros_like(weights.matrix))
+
+
+def reference_key_gauge(
+    features: Float[Tensor, "*batch keys inputs"], key: int
+) -> Float[Tensor, "*batch inputs"]:
+    """g = a_{j₀}: scores measured from one reference key (eq:curvaturegauge)."""
+    if not 0 <= key < features.shape[-2]:
+        raise ValueError(
+            f"`key` must be an index in 0..{features.shape[-2] - 1}; got {key}. "
+            f"Take the key with the largest score for the widest numerical range."
+        )
+    return features[..., key, :]
+
+
+def mean_key_gauge(
+    features: Float[Tensor, "*batch keys inputs"],
+    *,
+    mask: Bool[Tensor, "*batch keys"] | None = None,
+) -> Float[Tensor, "*batch inputs"]:
+    """g = mean of the attended features, the gauge of centred keys k_j − k̄ (Appendix L)."""
+    if mask is None:
+        return features.mean(-2)
+    _checks.mask_over("mask", mask, features.shape[-2])
+    kept = torch.where(mask.unsqueeze(-1), features, 0.0)
+    return kept.sum(-2) / mask.sum(-1, keepdim=True).to(features.dtype)
+
+
+def key_shift_gauge(
+    projection: Float[Tensor, "inputs width"], key_shift: Float[Tensor, "*batch width"]
+) -> Float[Tensor, "*batch inputs"]:
+    """g = L b for a common key shift b, with L = Ŵ_q R(p)ᵀ/τ: a subfamily of dimension ≤ width."""
+    _checks.same_dtype(projection=projection, key_shift=key_shift)
+    _checks.last_axes("key_shift", key_shift, projection.shape[-1:], "(..., head width)")
+    return torch.matmul(projection, key_shift.unsqueeze(-1)).squeeze(-1)
+
+
+def residual_write(
+    residual: Float[Tensor, "*batch model"],
+    weights: EffectiveWeights,
+    output_projection: Float[Tensor, "width model"],
+    output_bias: Float[Tensor, " model"] | None = None,
+) -> Float[Tensor, "*batch model"]:
+    """Residual stream after one head: hᵀ + (μ + uᵀΔM)W_o + b_o (eq:residual and what follows it).
+
+    `residual` may differ from the head's input, as under pre-normalisation.
+    """
+    _checks.same_dtype(residual=residual, output_projection=output_projection)
+    write = residual + _row_times(weights.output, output_projection)
+    return write if output_bias is None else write + output_bias
+
+
+def anchor_residual(
+    weights: EffectiveWeights, anchor: EffectiveWeights
+) -> Float[Tensor, "*batch keys width"]:
+    """What reusing an anchor's matrix omits, token by token (eq:tokenerror).
+
+    (c_j − c_j^anchor)(uᵀa_j)(v_j − μ); summed over keys it is y − (μ + uᵀΔM_anchor). Both queries
+    must share bank, position and gauge, which is checked.
+    """
+    if not (
+        torch.equal(weights.features, anchor.features)
+        and torch.equal(weights.centred, anchor.centred)
+    ):
+        raise ValueError(
+            "`anchor` must share the features and values of `weights`: the residual is defined at one "
+            "bank, position and gauge; got different ones. Recompute the anchor with the same."
+        )
+    scores = torch.matmul(weights.features, weights.query_input.unsqueeze(-1)).squeeze(-1)
+    change = (weights.coefficients - anchor.coefficients) * scores
+    return change.unsqueeze(-1) * weights.centred
+
+
+def anchor_bound(weights: EffectiveWeights, anchor: EffectiveWeights) -> Float[Tensor, "*batch"]:
+    """‖e‖₂ ≤ ‖u‖₂ ‖ΔM − ΔM_anchor‖_op (eq:bound), the right-hand side rounded upwards."""
+    change = weights.matrix - anchor.matrix
+    spectral = torch.linalg.matrix_norm(change, ord=2)
+    length = torch.linalg.vector_norm(weights.query_input, dim=-1)
+    # Singular values are computed to within this many units of the largest one.
+    slack = 8 * sum(change.shape[-2:]) * torch.finfo(change.dtype).eps
+    return length * spectral * (1 + slack)
+
+
+def numerical_rank(
+    matrix: Float[Tensor, "*batch rows columns"], *, tolerance: float | None = None
+) -> tuple[Tensor, float]:
+    """Rank by singular values above `tolerance`·σ_max, with the tolerance used.
+
+    The default, max(rows, columns)·eps, is the size of rounding in the singular values. For ΔM the
+    exact rank is at most min(d, N − 1, r, m + 1).
+    """
+    if tolerance is None:
+        tolerance = max(matrix.shape[-2:]) * torch.finfo(matrix.dtype).eps
+    if not 0 <= tolerance < 1:
+        raise ValueError(
+            f"`tolerance` must lie in [0, 1), relative to the largest singular value; got {tolerance}. "
+            f"Leave it out for max(rows, columns)·eps."
+        )
+    singular = torch.linalg.svdvals(matrix)
+    largest = singular.amax(-1, keepdim=True) if singular.shape[-1] else singular.new_zeros(1)
+    return (singular > tolerance * largest).sum(-1), tolerance
+
+
+def _centre(values: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
+    """The uniform mean μ of the attended values and v − μ, measured from one of them.
+
+    Subtracting a mean of large values would leave their rounding error in the differences.
+    """
+    kept = attended.unsqueeze(-1)
+    first = attended.to(torch.uint8).argmax(-1, keepdim=True).unsqueeze(-1)
+    pivot = torch.take_along_dim(values, first.expand(*first.shape[:-1], values.shape[-1]), dim=-2)
+    offsets = torch.where(kept, values - pivot, 0.0)
+    mean_offset = offsets.sum(-2, keepdim=True) / attended.sum(-1)[..., None, None].to(values.dtype)
+    return (pivot + mean_offset).squeeze(-2), torch.where(kept, offsets - mean_offset, 0.0)
+
+
+def _coefficients(scores: Tensor, attended: Tensor) -> Tensor:
+    """φ1(s)/Σe^s with both scaled by the largest score: φ1(s) = e^s φ1(−s) for s > 0."""
+    top = torch.where(attended, scores, -torch.inf).detach().amax(-1, keepdim=True)
+    relative = torch.where(attended, scores - top, 0.0)
+    total = torch.where(attended, torch.exp(relative), 0.0).sum(-1, keepdim=True)
+    rising = torch.exp(relative) * phi1(-scores.clamp(min=0))
+    falling = torch.exp(-top) * phi1(scores.clamp(max=0))
+    coefficients = torch.where(attended, torch.where(scores > 0, rising, falling), 0.0) / total
+    if not bool(torch.isfinite(coefficients).all()):
+        raise ValueError(
+            f"The coefficients φ1(s)/Z overflow in this gauge: the largest score is "
+            f"{float(top.min()):.4g}. Pass `gauge`=reference_key_gauge(features, key) with a key of "
+            f"large score; the readout is the same in every gauge."
+        )
+    return coefficients
+
+
+def _row_times(row: Tensor, matrix: Tensor) -> Tensor:
+    return torch.matmul(row.unsqueeze(-2), matrix).squeeze(-2)

@@ -1,0 +1,95 @@
+"""The exponential divided differences of Appendix B (eq:rho), accurate at every argument.
+
+φ1(x) = (eˣ − 1)/x is the divided difference that the whole calculus rests on; φ2 is the one that
+a stable KL divergence needs. Both come with exact derivatives of every order, φk' = φk − k·φ(k+1),
+because differentiating the quotient would lose all digits near zero. Matrix arguments are not
+treated here: on rotary planes see `rotary.phi1_rotary`.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+from finite_calculus import _checks
+
+# Inside |x| <= 1 the series converges below one unit of roundoff in this many terms: 1/19! < 2^-56.
+_SERIES_TERMS = 18
+# Beyond this argument the terms that φk drops from eˣ/xᵏ are below e^-600 of it.
+_TAIL = 700.0
+
+
+def phi1(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """First divided difference of the exponential at 0 and x (eq:rho).
+
+    φ1(x) = ∫₀¹ e^{tx} dt = (eˣ − 1)/x, and 1 at x = 0. Positive for every real x; overflows to
+    infinity where eˣ/x does.
+    """
+    if has_torch_function_unary(x):
+        return handle_torch_function(phi1, (x,), x)
+    _checks.floating("x", x)
+    return _phi(x, 1)
+
+
+def phi2(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Second divided difference of the exponential: φ2(x) = (eˣ − 1 − x)/x², and 1/2 at x = 0.
+
+    KL(p‖p') = Σ p t² φ2(t) is a sum of positive terms, where log D − Σ p d cancels.
+    """
+    if has_torch_function_unary(x):
+        return handle_torch_function(phi2, (x,), x)
+    _checks.floating("x", x)
+    return _phi(x, 2)
+
+
+class _Phi(torch.autograd.Function):
+    """φk with the derivative φk − k·φ(k+1), itself differentiable."""
+
+    @staticmethod
+    def forward(ctx, x, order):
+        ctx.save_for_backward(x)
+        ctx.order = order
+        return _evaluate(x, order)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * (_phi(x, ctx.order) - ctx.order * _phi(x, ctx.order + 1)), None
+
+
+def _phi(x: Tensor, order: int) -> Tensor:
+    return _Phi.apply(x, order)
+
+
+def _evaluate(x: Tensor, order: int) -> Tensor:
+    # Float32 is evaluated in float64, so that its kernels are right to the last bit but one.
+    wide = x.double()
+    middle = torch.where(wide.abs() <= 1, _series(wide, order), _recurrence(wide, order))
+    return torch.where(wide > _TAIL, _tail(wide, order), middle).to(x.dtype)
+
+
+def _series(x: Tensor, order: int) -> Tensor:
+    """Σ xⁿ/(n + order)! by Horner, for |x| <= 1 (other arguments are clamped and not used)."""
+    x = x.clamp(-1, 1)
+    total = torch.zeros_like(x)
+    for n in reversed(range(_SERIES_TERMS)):
+        total = total * x + 1 / math.factorial(n + order)
+    return total
+
+
+def _recurrence(x: Tensor, order: int) -> Tensor:
+    """φ(k+1) = (φk − 1/k!)/x from φ1, for 1 < |x| <= _TAIL (small arguments are not used)."""
+    x = torch.where(x.abs() <= 1, 1.0, x)
+    value = torch.expm1(x) / x
+    for k in range(1, order):
+        value = (value - 1 / math.factorial(k)) / x
+    return value
+
+
+def _tail(x: Tensor, order: int) -> Tensor:
+    """eˣ/xᵏ in two halves, so that it overflows only where the quotient does."""
+    x = x.clamp(_TAIL, 3 * _TAIL)
+    half = torch.exp(x / 2)
+    return half / x**order * half

@@ -1,0 +1,224 @@
+"""Restoring cache entries to full precision: Section 4 and Appendix D (eq:singlerepair, eq:repairbenefit).
+
+With the original cache at hand, each entry's restoration has an exact effect on the projected write
+and hence an exact benefit, the reduction of squared error. Greedy selection restores the best entry
+and evaluates all benefits again. The controls of Appendix G score once or re-score on request.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from finite_calculus import _checks
+from finite_calculus.margin import project
+from finite_calculus.readout import Readout, freeze
+from finite_calculus.response import attended_value_delta, finite_response, relative_increments
+from finite_calculus.sparse import prepare
+
+Method = Literal["exact", "first-order", "second-order", "attention", "value-norm", "fisher", "random"]
+
+
+@dataclass(frozen=True, eq=False)
+class Restoration:
+    """Entries restored in order, the score that chose each, and ‖write error‖₂ before and after.
+
+    `errors[0]` is the corrupted write's error and `errors[k]` the error after k restorations, so that
+    errors[k]/errors[0] is the relative RMSE of eq:repairmetric.
+    """
+
+    restored: tuple[int, ...]
+    scores: tuple[float, ...]
+    errors: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CachePair:
+    """A corrupted cache beside its original, as one query's heads see them.
+
+    Scores have shape (heads, keys), values (heads, keys, width); a physical token is one key index in
+    every head.
+    """
+
+    scores: Float[Tensor, "heads keys"]
+    values: Float[Tensor, "heads keys width"]
+    original_scores: Float[Tensor, "heads keys"]
+    original_values: Float[Tensor, "heads keys width"]
+
+    def __post_init__(self) -> None:
+        _checks.same_dtype(
+            scores=self.scores,
+            values=self.values,
+            original_scores=self.original_scores,
+            original_values=self.original_values,
+        )
+        heads_keys = tuple(self.scores.shape)
+        _checks.exact_axes("scores", self.scores, (None, None), "(heads, keys)")
+        _checks.exact_axes("values", self.values, (*heads_keys, None), "(heads, keys, width)")
+        _checks.exact_axes("original_scores", self.original_scores, heads_keys, "(heads, keys)")
+        _checks.exact_axes(
+            "original_values", self.original_values, self.values.shape, "(heads, keys, width)"
+        )
+
+    def restore(self, key: int) -> "CachePair":
+        """The pair after replacing one physical token's key and value by the originals."""
+        if not 0 <= key < self.scores.shape[-1]:
+            raise ValueError(
+                f"`key` must be an index in 0..{self.scores.shape[-1] - 1}; got {key}. "
+                f"Negative indices are not wrapped."
+            )
+        chosen = torch.arange(self.scores.shape[-1]) == key
+        return CachePair(
+            torch.where(chosen, self.original_scores, self.scores),
+            torch.where(chosen.unsqueeze(-1), self.original_values, self.values),
+            self.original_scores,
+            self.original_values,
+        )
+
+    @property
+    def score_delta(self) -> Tensor:
+        """Score change from restoring each entry."""
+        return self.original_scores - self.scores
+
+    @property
+    def value_delta(self) -> Tensor:
+        """Value change from restoring each entry."""
+        return self.original_values - self.values
+
+    def write_error(self, output_projection: Tensor) -> Tensor:
+        """e = o_corrupt − o_original, as an exact response and not as a difference of writes."""
+        original = freeze(self.original_scores, self.original_values)
+        change = finite_response(original, -self.score_delta, -self.value_delta)
+        return project(change, output_projection)
+
+
+def restoration_response(
+    readout: Readout,
+    score_delta: Float[Tensor, "*batch keys"],
+    value_delta: Float[Tensor, "*batch keys width"],
+) -> Float[Tensor, "*batch keys width"]:
+    """Δ_j y for restoring each single entry j, the others held (eq:singlerepair).
+
+    The logit form (p'_j − p_j)(v_j − y_{−j}) + p'_j ε_j with the complement summed on its own:
+    dividing by 1 + p_j δ_j φ1(δ_j) fails for a dominant token.
+    """
+    if not bool(readout.attended.all()):
+        raise ValueError(
+            "`readout` must attend every key: entries outside the attended set cannot be restored "
+            "for this query; got masked keys. Freeze the readout over the attended keys alone."
+        )
+    relative_increments(readout, score_delta)
+    attended_value_delta(readout, value_delta)
+    singles = torch.arange(readout.keys, device=readout.probs.device).unsqueeze(-1)
+    return prepare(readout, singles).response(score_delta.unsqueeze(-1), value_delta.unsqueeze(-2))
+
+
+def restoration_benefit(
+    error: Float[Tensor, "*batch model"], change: Float[Tensor, "*batch keys model"]
+) -> Float[Tensor, "*batch keys"]:
+    """B_j = ‖e‖² − ‖e + Δ_j o‖² = −⟨Δ_j o, 2e + Δ_j o⟩ (eq:repairbenefit), without the difference."""
+    _checks.same_dtype(error=error, change=change)
+    _checks.last_axes("change", change, (None, error.shape[-1]), "(..., keys, model)")
+    return -(change * (2 * error.unsqueeze(-2) + change)).sum(-1)
+
+
+def restoration_scores(
+    cache: CachePair,
+    output_projection: Float[Tensor, "heads width model"],
+    method: Method,
+    *,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, " keys"]:
+    """Score every entry for restoration by one method of Appendix G; larger is restored first.
+
+    "exact" is the benefit itself; "first-order" and "second-order" expand it along the joint path
+    (αδ, αε); "attention" is Σ_h p, "value-norm" ‖Σ_h p v W_o‖, "fisher" Σ_h p(1 − p)δ². "random" needs
+    a seeded `generator`.
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"`method` must be one of {get_args(Method)}; got {method!r}.")
+    if method == "random":
+        if generator is None:
+            raise ValueError("`generator` must be a seeded torch.Generator for method 'random'; got None.")
+        return torch.rand(cache.scores.shape[-1], generator=generator, dtype=cache.scores.dtype)
+    readout = freeze(cache.scores, cache.values)
+    probs, delta = readout.probs, cache.score_delta
+    if method == "attention":
+        return probs.sum(0)
+    if method == "value-norm":
+        weighed = (probs.unsqueeze(-1) * readout.values).movedim(0, -2)
+        return torch.linalg.vector_norm(project(weighed, output_projection), dim=-1)
+    if method == "fisher":
+        return (probs * (1 - probs) * delta * delta).sum(0)
+    return _benefit_scores(cache, readout, output_projection, method)
+
+
+def restore_greedily(
+    cache: CachePair,
+    output_projection: Float[Tensor, "heads width model"],
+    count: int,
+    *,
+    method: Method = "exact",
+    rescore: bool = True,
+    candidates: Bool[Tensor, " keys"] | None = None,
+    generator: torch.Generator | None = None,
+) -> Restoration:
+    """Restore `count` entries, the best one at a time (eq:repairbenefit).
+
+    `rescore=False` scores once in the corrupted state, as the paper's controls do; `candidates`
+    limits the choice, for instance to the prefix. Ties go to the earlier entry.
+    """
+    allowed = torch.ones_like(cache.scores[0], dtype=torch.bool) if candidates is None else candidates
+    if allowed.dtype != torch.bool:
+        raise TypeError(
+            f"`candidates` must be boolean, True at entries that may be restored; got {allowed.dtype}. "
+            f"Build it with torch.zeros(keys, dtype=torch.bool)."
+        )
+    _checks.exact_axes("candidates", allowed, cache.scores.shape[-1:], "(keys,)")
+    if not 0 <= count <= int(allowed.sum()):
+        raise ValueError(
+            f"`count` must be between 0 and the number of candidates, {int(allowed.sum())}; got {count}."
+        )
+    scores = restoration_scores(cache, output_projection, method, generator=generator)
+    errors = [float(torch.linalg.vector_norm(cache.write_error(output_projection)))]
+    restored: list[int] = []
+    chosen_by: list[float] = []
+    for _ in range(count):
+        if rescore and restored:
+            scores = restoration_scores(cache, output_projection, method, generator=generator)
+        best = int(torch.where(allowed, scores, -torch.inf).argmax())
+        restored.append(best)
+        chosen_by.append(float(scores[best]))
+        allowed = allowed & (torch.arange(len(allowed)) != best)
+        cache = cache.restore(best)
+        errors.append(float(torch.linalg.vector_norm(cache.write_error(output_projection))))
+    return Restoration(tuple(restored), tuple(chosen_by), tuple(errors))
+
+
+def _benefit_scores(
+    cache: CachePair, readout: Readout, output_projection: Tensor, method: Method
+) -> Tensor:
+    error = cache.write_error(output_projection)
+    if method == "exact":
+        change = restoration_response(readout, cache.score_delta, cache.value_delta)
+        return restoration_benefit(error, project(change.movedim(0, -2), output_projection))
+    first, second = (
+        project(term.movedim(0, -2), output_projection) for term in _path_expansion(cache, readout)
+    )
+    if method == "first-order":
+        return -2 * torch.matmul(first, error)
+    return -2 * torch.matmul(first + second, error) - (first * first).sum(-1)
+
+
+def _path_expansion(cache: CachePair, readout: Readout) -> tuple[Tensor, Tensor]:
+    """First and second order of eq:singlerepair along (αδ, αε), at α = 1.
+
+    p[δ(v − y) + ε] and p[δ²(½ − p)(v − y) + δ(1 − p)ε].
+    """
+    probs, delta = readout.probs.unsqueeze(-1), cache.score_delta.unsqueeze(-1)
+    edit, centred = cache.value_delta, readout.centred
+    first = probs * (delta * centred + edit)
+    second = probs * (delta * delta * (0.5 - probs) * centred + delta * (1 - probs) * edit)
+    return first, second

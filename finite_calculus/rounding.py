@@ -1,0 +1,307 @@
+"""Running error analysis: a tensor that carries a rigorous bound on its own rounding error.
+
+`track(x)` marks exact inputs; every torch function the core uses then returns a `Tracked` tensor whose
+`error` bounds |computed − exact| entry by entry, whatever order torch sums in. The core itself is
+written once and knows nothing of this file. An operation without a rule raises: an unknown error is
+never taken for zero. Bounds are held in float64 and pushed upwards, so that rounding cannot make them
+too small. Linear solvers and singular values have no rule here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from finite_calculus.phi import phi1, phi2
+from finite_calculus.rotary import sin_minus_angle
+
+# Largest error of each elementary function in units in the last place, as torch computes it.
+# tests/test_rounding.py measures them on the machine at hand, float64 and float32.
+ULPS: dict[str, float] = {
+    "exp": 1.0,
+    "expm1": 1.5,
+    "log": 1.0,
+    "log1p": 1.0,
+    "sin": 1.0,
+    "cos": 1.0,
+    "sqrt": 0.5,
+    "hypot": 1.5,
+    "phi1": 3.0,
+    "phi2": 5.0,
+    "sin_minus_angle": 4.0,
+}
+
+# One bound costs a few dozen float64 operations; this factor covers their own rounding.
+_UPWARDS = 1 + 2.0**-46
+_WIDE = 2.0**-53
+
+
+class Tracked(Tensor):
+    """A tensor with an entrywise bound `error` (float64) on its distance from the exact result."""
+
+    error: Tensor
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = _name(func)
+        if name in _RULES:
+            return _RULES[name](func, args, kwargs)
+        if name in _STRUCTURAL or name == "get":
+            return _structural(func, args, kwargs)
+        if name in _DISCRETE:
+            return func(*_map(_value, args), **_map(_value, kwargs))
+        raise TypeError(
+            f"torch function {func.__name__!r} has no error rule: a bound cannot be derived through "
+            f"it. Use an operation of finite_calculus.rounding, or add its rule there."
+        )
+
+
+def track(tensor: Tensor, error: Tensor | None = None) -> Tracked:
+    """Mark a tensor as exact, or as known to within `error`, for the running error analysis."""
+    value = tensor.detach()
+    tracked = Tensor._make_subclass(Tracked, value)
+    tracked.error = torch.zeros_like(value, dtype=torch.float64) if error is None else error
+    return tracked
+
+
+def value_of(tensor: Tensor) -> Tensor:
+    """The computed value alone, as a plain tensor."""
+    return _value(tensor)
+
+
+def error_of(tensor: Tensor) -> Tensor:
+    """The error bound of a tracked tensor; zero for a plain one, which is taken as exact."""
+    return _error(tensor)
+
+
+def upper(tensor: Tensor) -> Tensor:
+    """The smallest convenient number of the tensor's dtype that is surely not below the exact result."""
+    bound = (_value(tensor).double() + _error(tensor)) * 1.0
+    bound = torch.nextafter(bound, bound.new_tensor(torch.inf))
+    narrow = bound.to(tensor.dtype)
+    above = torch.nextafter(narrow, narrow.new_tensor(torch.inf))
+    return torch.where(narrow.double() < bound, above, narrow)
+
+
+def _value(x: Any) -> Any:
+    return x.as_subclass(Tensor) if isinstance(x, Tracked) else x
+
+
+def _error(x: Any) -> Tensor:
+    if isinstance(x, Tracked):
+        return x.error
+    return torch.zeros_like(torch.as_tensor(x), dtype=torch.float64)
+
+
+def _map(convert: Callable[[Any], Any], tree: Any) -> Any:
+    if isinstance(tree, tuple | list):
+        return type(tree)(_map(convert, item) for item in tree)
+    if isinstance(tree, dict):
+        return {key: _map(convert, item) for key, item in tree.items()}
+    return convert(tree)
+
+
+def _size(x: Any) -> Tensor:
+    """|x̂| in float64, exactly."""
+    return torch.as_tensor(_value(x)).double().abs()
+
+
+def _unit(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps / 2
+
+
+def _result(value: Tensor, error: Tensor) -> Tracked:
+    """Wrap a computed value, adding what underflow may cost it and pushing the bound upwards."""
+    tiny = torch.finfo(value.dtype).smallest_normal * torch.finfo(value.dtype).eps
+    return track(value, error.expand(value.shape) * _UPWARDS + 4 * tiny)
+
+
+# ---- structure: no arithmetic, so the error goes where the value goes ----
+
+_STRUCTURAL = frozenset(
+    "getitem reshape view expand unsqueeze squeeze flatten movedim transpose take_along_dim gather "
+    "stack cat broadcast_to clone contiguous flip index_select narrow unbind split where detach neg "
+    "zeros_like ones_like"
+    .split()
+)
+_DISCRETE = frozenset(
+    "lt le gt ge eq ne isfinite isnan all any argmax argmin is_floating_point is_complex size dim "
+    "numel len bool ndimension stride is_contiguous min max tolist item equal repr format"
+    .split()
+)
+# Python's spellings of operations that have one rule.
+_SPELLINGS = {
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__truediv__": "div",
+    "__rtruediv__": "rdiv",
+    "__rdiv__": "rdiv",
+    "__float__": "item",
+    "__int__": "item",
+    "double": "to",
+    "float": "to",
+}
+
+
+def _name(func: Callable) -> str:
+    """The name of an operation's rule: operators and methods of one operation share it."""
+    return _SPELLINGS.get(func.__name__, func.__name__.strip("_"))
+
+
+
+def _structural(func: Callable, args: tuple, kwargs: dict) -> Any:
+    values = func(*_map(_value, args), **_map(_value, kwargs))
+    if not _floating(values):
+        return values
+    if _name(func) in ("zeros_like", "ones_like"):
+        return values
+    errors = func(*_map(_as_error, args), **_map(_as_error, kwargs))
+    if _name(func) == "neg":
+        errors = -errors
+    return _pair(values, errors)
+
+
+def _as_error(x: Any) -> Any:
+    """The error in place of a floating operand; indices, masks and sizes stay as they are."""
+    if isinstance(x, Tensor) and x.is_floating_point():
+        return _error(x)
+    return 0.0 if isinstance(x, float) else x
+
+
+def _floating(values: Any) -> bool:
+    first = values[0] if isinstance(values, tuple | list) and values else values
+    return isinstance(first, Tensor) and first.is_floating_point()
+
+
+def _pair(values: Any, errors: Any) -> Any:
+    if isinstance(values, tuple | list):
+        return type(values)(_pair(v, e) for v, e in zip(values, errors, strict=True))
+    return track(values, errors)
+
+
+# ---- arithmetic: u is the unit roundoff of the result's dtype ----
+
+
+def _add(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    x, y = args
+    value = func(_value(x), _value(y))
+    return _result(value, _error(x) + _error(y) + _unit(value.dtype) * _size(value))
+
+
+def _mul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    x, y = args
+    value = func(_value(x), _value(y))
+    spread = _size(x) * _error(y) + _size(y) * _error(x) + _error(x) * _error(y)
+    return _result(value, spread + _unit(value.dtype) * _size(value))
+
+
+def _div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    x, y = args
+    value = func(_value(x), _value(y))
+    room = _size(y) - _error(y)
+    spread = (_error(x) + _size(value) * (1 + 1e-6) * _error(y)) / room
+    spread = torch.where(room > 0, spread, torch.inf)
+    return _result(value, spread + _unit(value.dtype) * _size(value))
+
+
+def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    return _div(torch.div, (torch.as_tensor(args[1], dtype=args[0].dtype), args[0]), kwargs)
+
+
+def _sum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    x = args[0]
+    value = func(_value(x), *args[1:], **kwargs)
+    count = max(1, x.numel() // max(1, value.numel()))
+    u = _unit(value.dtype)
+    growth = (count - 1) * u / (1 - (count - 1) * u)
+    spread = func(_error(x), *args[1:], **kwargs) + growth * func(_size(x), *args[1:], **kwargs)
+    return _result(value, spread * (1 + 2 * count * _WIDE))
+
+
+def _matmul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    x, y = args
+    value = func(_value(x), _value(y))
+    count = x.shape[-1]
+    u = _unit(value.dtype)
+    growth = count * u / (1 - count * u)
+    spread = func(_size(x), _error(y) + growth * _size(y)) + func(_error(x), _size(y) + _error(y))
+    tiny = torch.finfo(value.dtype).smallest_normal * torch.finfo(value.dtype).eps
+    return _result(value, spread * (1 + 4 * count * _WIDE) + count * tiny)
+
+
+def _maximum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """Reductions amax and amin: an extremum moves by no more than the largest error."""
+    value = func(_value(args[0]), *args[1:], **kwargs)
+    return track(value, _error(args[0]).amax(*args[1:], **kwargs))
+
+
+def _clamp(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """Clamping is non-expansive; abs likewise."""
+    return track(func(_value(args[0]), *args[1:], **kwargs), _error(args[0]))
+
+
+def _to(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    value = func(_value(args[0]), *args[1:], **kwargs)
+    if _unit(value.dtype) <= _unit(args[0].dtype):
+        return track(value, _error(args[0]))
+    return _result(value, _error(args[0]) + _unit(value.dtype) * _size(value))
+
+
+# ---- elementary functions: propagated error plus the function's own budget of ulps ----
+
+
+def _elementary(name: str, propagate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable:
+    """Rule of a function of one argument; `propagate(x̂, e, f̂)` bounds |f(x̂) − f(x)| for |x̂ − x| ≤ e."""
+
+    def rule(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+        value = func(_value(args[0]))
+        spread = propagate(_value(args[0]).double(), _error(args[0]), value.double())
+        return _result(value, spread + _budget(name, value))
+
+    return rule
+
+
+def _budget(name: str, value: Tensor) -> Tensor:
+    return ULPS[name] * 2 * _unit(value.dtype) * _size(value)
+
+
+def _log_spread(argument: Tensor, error: Tensor) -> Tensor:
+    room = argument - error
+    return torch.where(room > 0, torch.log1p(error / room), torch.inf)
+
+
+def _hypot(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    value = func(_value(args[0]), _value(args[1]))
+    return _result(value, _error(args[0]) + _error(args[1]) + _budget("hypot", value))
+
+
+# e^x is within a factor e^e of e^x̂, and φk grows no faster than e^x does (φk' < φk).
+_RULES: dict[str, Callable] = {
+    "add": _add,
+    "sub": _add,
+    "rsub": _add,
+    "mul": _mul,
+    "div": _div,
+    "rdiv": _reversed_div,
+    "sum": _sum,
+    "matmul": _matmul,
+    "amax": _maximum,
+    "amin": _maximum,
+    "clamp": _clamp,
+    "abs": _clamp,
+    "to": _to,
+    "hypot": _hypot,
+    "exp": _elementary("exp", lambda x, e, f: f * (1 + 1e-6) * torch.expm1(e)),
+    "expm1": _elementary("expm1", lambda x, e, f: torch.exp(x) * (1 + 1e-6) * torch.expm1(e)),
+    "log": _elementary("log", lambda x, e, f: _log_spread(x, e)),
+    "log1p": _elementary("log1p", lambda x, e, f: _log_spread((1 + x) * (1 - 2 * _WIDE), e)),
+    "sin": _elementary("sin", lambda x, e, f: e.clamp(max=2)),
+    "cos": _elementary("cos", lambda x, e, f: e.clamp(max=2)),
+    "phi1": _elementary("phi1", lambda x, e, f: f * (1 + 1e-6) * torch.expm1(e)),
+    "phi2": _elementary("phi2", lambda x, e, f: f * (1 + 1e-6) * torch.expm1(e)),
+    "sin_minus_angle": _elementary("sin_minus_angle", lambda x, e, f: 2 * e),
+}
+
+_KERNELS = (phi1, phi2, sin_minus_angle)  # dispatched by name through torch's function protocol

@@ -1,0 +1,253 @@
+"""The comparisons: for every public function of the core, its reference and its inputs."""
+
+from collections.abc import Callable
+
+
+import finite_calculus as fc
+from proofs import cases
+from proofs.cases import Case
+from proofs.comparison import Comparison
+from proofs.references import bank as of_bank, effective as of_affine, rotary as of_rotary
+
+
+def _frozen(case: Case) -> fc.Readout:
+    return fc.freeze(case["scores"], case["values"], mask=case["mask"])
+
+
+def _on_bank(function: Callable, *names: str) -> Callable:
+    """Call `function(readout, …)` on a bank case."""
+    return lambda case: function(_frozen(case), *[case[name] for name in names])
+
+
+def _planes(case: Case) -> fc.Rotary:
+    width = case["vector"].shape[-1]
+    return fc.Rotary(case["frequencies"], width, case["layout"])
+
+
+def _on_vector(function: Callable, *, band: bool = True) -> Callable:
+    def compute(case: Case):
+        extra = {"band": case["band"]} if band else {}
+        return function(_planes(case), case["vector"], case["shift"], **extra)
+
+    return compute
+
+
+def _on_keys(function: Callable) -> Callable:
+    def compute(case: Case):
+        query = case["query"].unsqueeze(0)
+        given = {"band": case["band"], "scaling": case["scaling"]}
+        return function(_planes(case), query, case["keys"], case["shift"], **given)
+
+    return compute
+
+
+def _on_groups(method: str, *names: str) -> Callable:
+    def compute(case: Case):
+        prepared = fc.prepare(_frozen(case), case["groups"])
+        return getattr(prepared, method)(*[case[name] for name in names])
+
+    return compute
+
+
+def _features(case: Case):
+    return fc.affine_features(
+        _planes(case),
+        case["query_weight"],
+        case["query_bias"],
+        case["keys"],
+        case["position"],
+        scaling=case["scaling"],
+    )
+
+
+def _features_reference(num, **case):
+    everything = [True] * len(case["frequencies"])
+    return of_affine.affine_features(num, **{**case, "band": everything})
+
+
+def _weights(case: Case, *, gauge: bool = True) -> fc.EffectiveWeights:
+    chosen = case["gauge"] if gauge else None
+    return fc.effective_weights(
+        case["query_input"], case["features"], case["values"], gauge=chosen, mask=case["mask"]
+    )
+
+
+def _anchor_residual(case: Case):
+    anchor = {**case, "query_input": case["anchor_input"]}
+    return fc.anchor_residual(_weights(case, gauge=False), _weights(anchor, gauge=False))
+
+
+def _cells(case: Case) -> fc.PhaseContext:
+    names = ("original", "moved", "rewritten", "reordered")
+    return fc.phase_context(*[case[name] for name in names])
+
+
+def _restorations(case: Case):
+    return fc.restoration_response(_frozen(case), case["score_delta"], case["value_delta"])
+
+
+_BANK: dict[str, tuple[str, ...]] = {
+    "log_ratio": ("score_delta",),
+    "log_normaliser": ("score_delta",),
+    "probability_change": ("score_delta",),
+    "finite_response": ("score_delta", "value_delta"),
+    "key_response": ("score_delta",),
+    "value_response": ("value_delta",),
+    "interaction": ("score_delta", "value_delta"),
+    "quadratic_interaction": ("score_delta", "value_delta"),
+    "linear_response": ("score_delta",),
+    "softmax_remainder": ("score_delta",),
+    "remainder_weights": ("score_delta",),
+    "decompose": ("score_delta", "value_delta"),
+    "divergence": ("score_delta",),
+    "total_variation": ("score_delta",),
+    "positional_jacobian": ("linear_delta",),
+    "band_interaction": ("score_delta", "second_delta"),
+    "mixed_second_derivative": ("score_delta", "second_delta"),
+}
+
+
+def _comparisons() -> list[Comparison]:
+    found = [
+        Comparison(name, _on_bank(getattr(fc, name), *names), getattr(of_bank, name), cases.bank)
+        for name, names in _BANK.items()
+    ]
+    found += [
+        Comparison("freeze", lambda case: _frozen(case).output, of_bank.output, cases.bank),
+        Comparison(
+            "four_cell",
+            _on_bank(fc.four_cell, "score_delta", "value_delta"),
+            of_bank.interaction,
+            cases.bank,
+        ),
+        Comparison(
+            "rotary_remainder",
+            _on_bank(fc.rotary_remainder, "linear_delta"),
+            of_bank.positional_jacobian,
+            cases.bank,
+        ),
+        Comparison(
+            "band_interaction_cells",
+            _on_bank(fc.band_interaction_cells, "score_delta", "second_delta"),
+            of_bank.band_interaction,
+            cases.bank,
+        ),
+        Comparison(
+            "deletion_response",
+            _on_bank(fc.deletion_response, "removed"),
+            of_bank.deletion_response,
+            cases.deletions,
+        ),
+        Comparison(
+            "deletion_jacobian",
+            _on_bank(fc.deletion_jacobian, "removed"),
+            of_bank.deletion_jacobian,
+            cases.deletions,
+        ),
+        Comparison(
+            "restoration_response", _restorations, of_bank.restoration_response, cases.full_bank
+        ),
+        Comparison(
+            "PreparedGroups.response",
+            _on_groups("response", "group_scores", "group_values"),
+            of_bank.sparse_response,
+            cases.groups,
+        ),
+        Comparison(
+            "PreparedGroups.divergence",
+            _on_groups("divergence", "group_scores"),
+            of_bank.sparse_divergence,
+            cases.groups,
+        ),
+        Comparison(
+            "PreparedGroups.total_variation",
+            _on_groups("total_variation", "group_scores"),
+            of_bank.sparse_total_variation,
+            cases.groups,
+        ),
+        Comparison("phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, cases.arguments),
+        Comparison("phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, cases.arguments),
+    ]
+    for name in ("rotate", "displacement", "tangent", "phi1_rotary"):
+        function, reference = getattr(fc, name), getattr(of_rotary, name)
+        found.append(Comparison(name, _on_vector(function), reference, cases.rotary))
+    for name in ("chord_norm", "tangent_norm"):
+        function, reference = getattr(fc, name), getattr(of_rotary, name)
+        found.append(Comparison(name, _on_vector(function, band=False), reference, cases.rotary))
+    for name in ("key_shift_scores", "key_shift_scores_linear", "key_shift_scores_remainder"):
+        function, reference = getattr(fc, name), getattr(of_rotary, name)
+        found.append(Comparison(name, _on_keys(function), reference, cases.rotary))
+    return found + _affine_comparisons()
+
+
+def _affine_comparisons() -> list[Comparison]:
+    return [
+        Comparison("affine_features", _features, _features_reference, cases.projected),
+        Comparison(
+            "EffectiveWeights.output", lambda case: _weights(case).output, of_affine.output, cases.affine
+        ),
+        Comparison(
+            "EffectiveWeights.coefficients",
+            lambda case: _weights(case).coefficients,
+            of_affine.coefficients,
+            cases.affine,
+        ),
+        Comparison(
+            "effective_weights", lambda case: _weights(case).matrix, of_affine.matrix, cases.affine
+        ),
+        Comparison("anchor_residual", _anchor_residual, of_affine.anchor_residual, cases.affine),
+        Comparison(
+            "curvature",
+            lambda case: fc.curvature(case["query_input"], case["features"], case["reference"]),
+            of_affine.curvature,
+            cases.affine,
+        ),
+        Comparison(
+            "log_ratios",
+            lambda case: fc.log_ratios(case["query_input"], case["features"], case["pairs"]),
+            of_affine.log_ratios,
+            cases.affine,
+        ),
+        Comparison(
+            "project",
+            lambda case: fc.project(case["head_writes"], case["output_projection"]),
+            of_affine.project,
+            cases.projected,
+        ),
+        Comparison(
+            "contract",
+            lambda case: fc.contract(
+                case["head_writes"], case["output_projection"], case["gradient"]
+            ),
+            of_affine.contract,
+            cases.projected,
+        ),
+        Comparison(
+            "restoration_benefit",
+            lambda case: fc.restoration_benefit(case["error"], case["change"]),
+            of_affine.restoration_benefit,
+            cases.projected,
+        ),
+        Comparison("phase_context", _cells, of_affine.phase_context, cases.cells),
+        Comparison(
+            "signed_projections",
+            lambda case: fc.signed_projections(_cells(case)),
+            of_affine.signed_projections,
+            cases.cells,
+        ),
+        Comparison(
+            "regression_step",
+            lambda case: fc.regression_step(case["inputs"], case["targets"]),
+            of_affine.regression_step,
+            cases.episode,
+        ),
+        Comparison(
+            "aligned_rate",
+            lambda case: fc.aligned_rate(case["predictions"], case["reference"]),
+            of_affine.aligned_rate,
+            cases.episode,
+        ),
+    ]
+
+
+COMPARISONS: dict[str, Comparison] = {found.function: found for found in _comparisons()}

@@ -1,0 +1,1 @@
+"""References of provable accuracy, written from the definitions over a number context."""

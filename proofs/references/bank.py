@@ -1,0 +1,273 @@
+"""References for one query over a bank of keys, from the definition: two softmaxes, subtracted.
+
+Nothing here uses φ1, the log-ratio t or any identity of the paper; each function forms the edited and
+the unedited readout as eq:attention defines them. Keys outside the attended set are left out.
+"""
+
+from typing import Any
+
+Number = Any
+Vector = list[Number]
+Matrix = list[Vector]
+
+
+def attend(mask: list[bool], per_key: list[Any]) -> list[Any]:
+    """Entries at the attended keys."""
+    return [entry for kept, entry in zip(mask, per_key, strict=True) if kept]
+
+
+def scatter(num: Any, mask: list[bool], kept: Vector) -> Vector:
+    """Entries put back at the attended keys, zero elsewhere."""
+    remaining = iter(kept)
+    return [next(remaining) if attended else num.real(0.0) for attended in mask]
+
+
+def total(num: Any, terms: Any) -> Number:
+    """Σ of the terms."""
+    result = num.real(0.0)
+    for term in terms:
+        result = result + term
+    return result
+
+
+def softmax(num: Any, scores: Vector) -> Vector:
+    """p_j = e^{s_j}/Σ e^{s_k}."""
+    weights = [num.exp(score) for score in scores]
+    mass = total(num, weights)
+    return [weight / mass for weight in weights]
+
+
+def weigh(num: Any, weights: Vector, vectors: Matrix) -> Vector:
+    """Σ_j w_j x_j."""
+    width = len(vectors[0])
+    return [
+        total(num, (w * x[k] for w, x in zip(weights, vectors, strict=True))) for k in range(width)
+    ]
+
+
+def add(x: Vector, y: Vector) -> Vector:
+    """x + y."""
+    return [a + b for a, b in zip(x, y, strict=True)]
+
+
+def sub(x: Vector, y: Vector) -> Vector:
+    """x − y."""
+    return [a - b for a, b in zip(x, y, strict=True)]
+
+
+def dot(num: Any, x: Vector, y: Vector) -> Number:
+    """⟨x, y⟩."""
+    return total(num, (a * b for a, b in zip(x, y, strict=True)))
+
+
+class Bank:
+    """The unedited and the edited readout of one case, over the attended keys."""
+
+    def __init__(self, num, mask, scores, values, score_delta=None, value_delta=None) -> None:
+        self.num, self.mask = num, mask
+        self.scores, self.values = attend(mask, scores), attend(mask, values)
+        self.score_delta = attend(mask, score_delta or [num.real(0.0)] * len(mask))
+        blank = [num.real(0.0)] * len(values[0])
+        self.value_delta = attend(mask, value_delta or [blank] * len(mask))
+        self.probs = softmax(num, self.scores)
+        self.edited_probs = softmax(num, add(self.scores, self.score_delta))
+        self.edited_values = [add(v, e) for v, e in zip(self.values, self.value_delta, strict=True)]
+        self.output = weigh(num, self.probs, self.values)
+        self.change = sub(self.edited_probs, self.probs)
+        self.centred = [sub(v, self.output) for v in self.values]
+
+
+def output(num, mask, scores, values, **_) -> Vector:
+    """y = Σ p v (eq:attention)."""
+    return Bank(num, mask, scores, values).output
+
+
+def log_ratio(num, mask, scores, values, score_delta, **_) -> Vector:
+    """log p' − log p."""
+    bank = Bank(num, mask, scores, values, score_delta)
+    ratios = [num.log(q / p) for p, q in zip(bank.probs, bank.edited_probs, strict=True)]
+    return scatter(num, mask, ratios)
+
+
+def log_normaliser(num, mask, scores, values, score_delta, **_) -> Number:
+    """log(Σ e^{s+d}/Σ e^s)."""
+    before = total(num, (num.exp(s) for s in attend(mask, scores)))
+    edited = add(attend(mask, scores), attend(mask, score_delta))
+    return num.log(total(num, (num.exp(s) for s in edited)) / before)
+
+
+def probability_change(num, mask, scores, values, score_delta, **_) -> Vector:
+    """p' − p."""
+    return scatter(num, mask, Bank(num, mask, scores, values, score_delta).change)
+
+
+def finite_response(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
+    """y' − y."""
+    bank = Bank(num, mask, scores, values, score_delta, value_delta)
+    return sub(weigh(num, bank.edited_probs, bank.edited_values), bank.output)
+
+
+def key_response(num, mask, scores, values, score_delta, **_) -> Vector:
+    """y(p', v) − y(p, v)."""
+    bank = Bank(num, mask, scores, values, score_delta)
+    return sub(weigh(num, bank.edited_probs, bank.values), bank.output)
+
+
+def value_response(num, mask, scores, values, value_delta, **_) -> Vector:
+    """y(p, v+ε) − y(p, v)."""
+    bank = Bank(num, mask, scores, values, None, value_delta)
+    return sub(weigh(num, bank.probs, bank.edited_values), bank.output)
+
+
+def interaction(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
+    """y(p', v+ε) − y(p', v) − y(p, v+ε) + y(p, v)."""
+    bank = Bank(num, mask, scores, values, score_delta, value_delta)
+    after = sub(weigh(num, bank.edited_probs, bank.edited_values), weigh(num, bank.edited_probs, bank.values))
+    return sub(after, sub(weigh(num, bank.probs, bank.edited_values), bank.output))
+
+
+def quadratic_interaction(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
+    """Σ p (d − E d) ε."""
+    bank = Bank(num, mask, scores, values, score_delta, value_delta)
+    mean = dot(num, bank.probs, bank.score_delta)
+    weights = [p * (d - mean) for p, d in zip(bank.probs, bank.score_delta, strict=True)]
+    return weigh(num, weights, bank.value_delta)
+
+
+def linear_response(num, mask, scores, values, score_delta, **_) -> Vector:
+    """Σ p d (v − y)."""
+    bank = Bank(num, mask, scores, values, score_delta)
+    weights = [p * d for p, d in zip(bank.probs, bank.score_delta, strict=True)]
+    return weigh(num, weights, bank.centred)
+
+
+def softmax_remainder(num, mask, scores, values, score_delta, **_) -> Vector:
+    """Exact key response minus its first order."""
+    exact = key_response(num, mask, scores, values, score_delta)
+    return sub(exact, linear_response(num, mask, scores, values, score_delta))
+
+
+def remainder_weights(num, mask, scores, values, score_delta, **_) -> Vector:
+    """p' − p − p·log(p'/p)."""
+    bank = Bank(num, mask, scores, values, score_delta)
+    weights = [q - p - p * num.log(q / p) for p, q in zip(bank.probs, bank.edited_probs, strict=True)]
+    return scatter(num, mask, weights)
+
+
+def decompose(num, mask, scores, values, score_delta, value_delta, **_) -> list[Vector]:
+    """All parts of the joint response, each from its definition."""
+    bank = {"mask": mask, "scores": scores, "values": values}
+    bank |= {"score_delta": score_delta, "value_delta": value_delta}
+    parts = (finite_response, key_response, value_response, interaction)
+    parts += (quadratic_interaction, linear_response, softmax_remainder)
+    return [part(num, **bank) for part in parts]
+
+
+def divergence(num, mask, scores, values, score_delta, **_) -> Number:
+    """KL(p‖p') = Σ p log(p/p')."""
+    bank = Bank(num, mask, scores, values, score_delta)
+    return total(num, (p * num.log(p / q) for p, q in zip(bank.probs, bank.edited_probs, strict=True)))
+
+
+def total_variation(num, mask, scores, values, score_delta, **_) -> Number:
+    """½ Σ |p' − p|."""
+    change = Bank(num, mask, scores, values, score_delta).change
+    return total(num, (abs(x) for x in change)) / num.real(2.0)
+
+
+def positional_jacobian(num, mask, scores, values, linear_delta, **_) -> Vector:
+    """Σ p d_lin (v − y)."""
+    return linear_response(num, mask, scores, values, linear_delta)
+
+
+def band_interaction(num, mask, scores, values, score_delta, second_delta, **_) -> Vector:
+    """F(s+b+c) − F(s+b) − F(s+c) + F(s)."""
+    kept = attend(mask, values)
+
+    def readout(*increments: Vector) -> Vector:
+        edited = attend(mask, scores)
+        for increment in increments:
+            edited = add(edited, attend(mask, increment))
+        return weigh(num, softmax(num, edited), kept)
+
+    joint = sub(readout(score_delta, second_delta), readout(score_delta))
+    return sub(joint, sub(readout(second_delta), readout()))
+
+
+def mixed_second_derivative(num, mask, scores, values, score_delta, second_delta, **_) -> Vector:
+    """E[(a − Ea)(b − Eb)(v − F)]."""
+    bank = Bank(num, mask, scores, values, score_delta)
+    second = attend(mask, second_delta)
+    means = dot(num, bank.probs, bank.score_delta), dot(num, bank.probs, second)
+    weights = [
+        p * (a - means[0]) * (b - means[1])
+        for p, a, b in zip(bank.probs, bank.score_delta, second, strict=True)
+    ]
+    return weigh(num, weights, bank.centred)
+
+
+def deletion_response(num, mask, scores, values, removed, **_) -> list[Vector]:
+    """Readout over the remaining keys minus the readout over all, for each group."""
+    before = Bank(num, mask, scores, values).output
+    rows = []
+    for group in removed:
+        left = [kept and not gone for kept, gone in zip(mask, group, strict=True)]
+        rows.append(sub(Bank(num, left, scores, values).output, before))
+    return rows
+
+
+def deletion_jacobian(num, mask, scores, values, removed, **_) -> list[Vector]:
+    """αy − w_G for each group."""
+    bank = Bank(num, mask, scores, values)
+    rows = []
+    for group in removed:
+        inside = [bool(gone) for kept, gone in zip(mask, group, strict=True) if kept]
+        probs = [p if gone else num.real(0.0) for p, gone in zip(bank.probs, inside, strict=True)]
+        mass, weighed = total(num, probs), weigh(num, probs, bank.values)
+        rows.append([mass * y - w for y, w in zip(bank.output, weighed, strict=True)])
+    return rows
+
+
+def sparse_edits(num, mask, scores, values, groups, group_scores, group_values, **_) -> list[dict]:
+    """Each candidate's sparse increments, spread over the whole bank."""
+    edits = []
+    for members, deltas, vectors in zip(groups, group_scores, group_values, strict=True):
+        score_delta = [num.real(0.0)] * len(scores)
+        value_delta = [[num.real(0.0)] * len(values[0])] * len(scores)
+        for member, delta, vector in zip(members, deltas, vectors, strict=True):
+            score_delta[member], value_delta[member] = delta, vector
+        bank = {"mask": mask, "scores": scores, "values": values}
+        edits.append(bank | {"score_delta": score_delta, "value_delta": value_delta})
+    return edits
+
+
+def sparse_response(num, **case) -> list[Vector]:
+    """y' − y of every candidate over the whole bank."""
+    return [finite_response(num, **edit) for edit in sparse_edits(num, **case)]
+
+
+def sparse_divergence(num, **case) -> Vector:
+    """KL(p‖p') of every candidate over the whole bank."""
+    return [divergence(num, **edit) for edit in sparse_edits(num, **case)]
+
+
+def sparse_total_variation(num, **case) -> Vector:
+    """TV(p, p') of every candidate over the whole bank."""
+    return [total_variation(num, **edit) for edit in sparse_edits(num, **case)]
+
+
+def restoration_response(num, scores, values, score_delta, value_delta, **_) -> list[Vector]:
+    """y' − y for editing each single key, the others held."""
+    mask, rows = [True] * len(scores), []
+    for j in range(len(scores)):
+        one = [d if k == j else num.real(0.0) for k, d in enumerate(score_delta)]
+        blank = [num.real(0.0)] * len(values[0])
+        edits = [e if k == j else blank for k, e in enumerate(value_delta)]
+        rows.append(finite_response(num, mask, scores, values, one, edits))
+    return rows
+
+
+def exact_score(num, mask, scores, values, score_delta, value_delta, gradient, **_) -> Number:
+    """⟨g, y' − y⟩: the exact local score that a certificate speaks of."""
+    response = finite_response(num, mask, scores, values, score_delta, value_delta)
+    return dot(num, gradient, response)

@@ -1,0 +1,140 @@
+"""References for effective weights, projections and the small learners, from their definitions."""
+
+from proofs.references.bank import (
+    Matrix,
+    Number,
+    Vector,
+    add,
+    attend,
+    dot,
+    scatter,
+    softmax,
+    sub,
+    total,
+    weigh,
+)
+from proofs.references.rotary import rotate
+
+
+def phi1(num, x, **_) -> Vector:
+    """(eˣ − 1)/x, and 1 at zero."""
+    return [(num.exp(a) - num.real(1.0)) / a if not a == 0 else num.real(1.0) for a in x]
+
+
+def phi2(num, x, **_) -> Vector:
+    """(eˣ − 1 − x)/x², and 1/2 at zero."""
+    one, half = num.real(1.0), num.real(0.5)
+    return [(num.exp(a) - one - a) / (a * a) if not a == 0 else half for a in x]
+
+
+def affine_features(num, query_weight, query_bias, keys, scaling, position, **rotary) -> Matrix:
+    """a_j = Ŵ_q R(p)ᵀ k̃_j/τ."""
+    rows = [*query_weight, query_bias]
+    turned = [rotate(num, **{**rotary, "vector": key, "shift": -position}) for key in keys]
+    return [[dot(num, row, key) * scaling for row in rows] for key in turned]
+
+
+def output(num, query_input, features, values, mask, **_) -> Vector:
+    """Softmax readout of the affine scores uᵀa."""
+    scores = [dot(num, query_input, a) for a in attend(mask, features)]
+    return weigh(num, softmax(num, scores), attend(mask, values))
+
+
+def coefficients(num, query_input, features, gauge, mask, **_) -> Vector:
+    """φ1(s)/Σe^s with s = uᵀ(a − g)."""
+    scores = [dot(num, query_input, sub(a, gauge)) for a in attend(mask, features)]
+    mass = total(num, (num.exp(s) for s in scores))
+    return scatter(num, mask, [value / mass for value in phi1(num, scores)])
+
+
+def matrix(num, query_input, features, values, gauge, mask, **_) -> Matrix:
+    """ΔM = Σ c a (v − μ)."""
+    kept = attend(mask, coefficients(num, query_input, features, gauge, mask))
+    shifted = [sub(a, gauge) for a in attend(mask, features)]
+    centred = _centred(num, attend(mask, values))
+    return [
+        weigh(num, [c * a[i] for c, a in zip(kept, shifted, strict=True)], centred)
+        for i in range(len(query_input))
+    ]
+
+
+def anchor_residual(num, query_input, anchor_input, features, values, mask, **_) -> Matrix:
+    """(c_j − c_j^anchor)(uᵀa_j)(v_j − μ), in the original-score gauge."""
+    zero = [num.real(0.0)] * len(query_input)
+    here = coefficients(num, query_input, features, zero, mask)
+    there = coefficients(num, anchor_input, features, zero, mask)
+    scores = [dot(num, query_input, a) for a in features]
+    change = [(c - b) * s for c, b, s in zip(here, there, scores, strict=True)]
+    kept = _centred(num, attend(mask, values))
+    blank = [num.real(0.0)] * len(values[0])
+    remaining = iter(kept)
+    rows = [next(remaining) if attended else blank for attended in mask]
+    return [[x * v for v in row] for x, row in zip(change, rows, strict=True)]
+
+
+def curvature(num, query_input, features, reference, **_) -> Matrix:
+    """Σ c̃ (Pᵀã)(Pᵀã)ᵀ in the reference-key gauge."""
+    gauge = features[reference]
+    kept = coefficients(num, query_input, features, gauge, [True] * len(features))
+    rows = [sub(a, gauge)[:-1] for a in features]
+    return [
+        [
+            total(num, (c * a[i] * a[k] for c, a in zip(kept, rows, strict=True)))
+            for k in range(len(rows[0]))
+        ]
+        for i in range(len(rows[0]))
+    ]
+
+
+def log_ratios(num, query_input, features, pairs, **_) -> Vector:
+    """log p_j − log p_k of the softmax over all keys."""
+    probs = softmax(num, [dot(num, query_input, a) for a in features])
+    return [num.log(probs[j] / probs[k]) for j, k in pairs]
+
+
+def project(num, head_writes, output_projection, **_) -> Vector:
+    """Σ_h y_h W_{o,h}."""
+    result = [num.real(0.0)] * len(output_projection[0][0])
+    for write, weight in zip(head_writes, output_projection, strict=True):
+        result = add(result, weigh(num, write, weight))
+    return result
+
+
+def contract(num, head_writes, output_projection, gradient, **_) -> Number:
+    """⟨g, Σ_h y_h W_{o,h}⟩."""
+    return dot(num, gradient, project(num, head_writes, output_projection))
+
+
+def restoration_benefit(num, error, change, **_) -> Vector:
+    """‖e‖² − ‖e + Δ‖²."""
+    before = dot(num, error, error)
+    return [before - dot(num, add(error, row), add(error, row)) for row in change]
+
+
+def phase_context(num, original, moved, rewritten, reordered, **_) -> list[Vector]:
+    """Φ, C, J and T of eq:phasecontent."""
+    interaction = add(sub(sub(reordered, moved), rewritten), original)
+    return [sub(moved, original), sub(rewritten, original), interaction, sub(reordered, original)]
+
+
+def signed_projections(num, **cells) -> Vector:
+    """⟨X, T⟩/‖T‖² for the three parts."""
+    *parts, whole = phase_context(num, **cells)
+    return [dot(num, part, whole) / dot(num, whole, whole) for part in parts]
+
+
+def regression_step(num, inputs, targets, **_) -> Vector:
+    """(1/N) Σ x t."""
+    return [g / num.real(float(len(inputs))) for g in weigh(num, targets, inputs)]
+
+
+def aligned_rate(num, predictions, reference, **_) -> Number:
+    """max(0, Σfh/Σh²)."""
+    rate = dot(num, predictions, reference) / dot(num, reference, reference)
+    return num.maximum(num.real(0.0), rate)
+
+
+def _centred(num, values: Matrix) -> Matrix:
+    count = num.real(float(len(values)))
+    mean = [g / count for g in weigh(num, [num.real(1.0)] * len(values), values)]
+    return [sub(v, mean) for v in values]
