@@ -9,13 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus.certificate import total_variation
 from finite_calculus.joint import key_response
 from finite_calculus.readout import Readout, evaluate, weigh
 from finite_calculus.response import (
-    change_from_log_ratio,
-    log_ratio,
+    Reallocation,
     probability_change,
+    reallocate,
     relative_increments,
 )
 
@@ -38,18 +37,18 @@ def band_interaction(
     mass, the response to the weaker edit is taken at the two readouts with and without the stronger:
     these differ by as much as they are large.
     """
-    change = [total_variation(readout, delta) for delta in (first_delta, second_delta)]
-    swap = (change[0] < change[1]).unsqueeze(-1)
-    strong = torch.where(swap, second_delta, first_delta)
-    weak = torch.where(swap, first_delta, second_delta)
-    t_strong, t_weak = log_ratio(readout, strong), log_ratio(readout, weak)
-    crossed = _crossed(readout, t_strong, t_weak)
+    first, second = reallocate(readout, first_delta), reallocate(readout, second_delta)
+    moved = torch.maximum(_mass(first), _mass(second))
+    crossed = _crossed(first, second)
     coupling = crossed.sum(-1, keepdim=True)
-    moved = torch.where(swap.squeeze(-1), change[1], change[0]).unsqueeze(-1)
     gentle = (moved <= _MOVED) & (coupling.abs() <= _COUPLED)
-    joint = torch.exp(torch.where(gentle, readout.log_probs + t_strong + t_weak, 0.0))
+    exponent = readout.log_probs + first.log_ratio + second.log_ratio
+    joint = torch.exp(torch.where(gentle, exponent, 0.0))
     excess = crossed - joint * (coupling / (1 + torch.where(gentle, coupling, 0.0)))
     closed = weigh(torch.where(readout.attended, excess, 0.0), readout.centred)
+    swap = _mass(first) < _mass(second)
+    strong = torch.where(swap, second_delta, first_delta)
+    weak = torch.where(swap, first_delta, second_delta)
     direct = key_response(_edited(readout, strong), weak) - key_response(readout, weak)
     return torch.where(gentle, closed, direct)
 
@@ -80,11 +79,17 @@ def mixed_second_derivative(
     return weigh(readout.probs * first * second, readout.centred)
 
 
-def _crossed(readout: Readout, first: Tensor, second: Tensor) -> Tensor:
+def _mass(moved: Reallocation) -> Tensor:
+    """Probability mass moved by one edit, the key axis kept."""
+    return moved.change.abs().sum(-1, keepdim=True) / 2
+
+
+def _crossed(first: Reallocation, second: Reallocation) -> Tensor:
     """p·x·z with x = expm1(t_b), z = expm1(t_c): the larger factor is taken together with p."""
-    larger = torch.where(first > second, first, second)
-    smaller = torch.where(first > second, second, first)
-    return change_from_log_ratio(readout, larger) * torch.expm1(smaller.clamp(max=_LARGEST))
+    swap = first.log_ratio < second.log_ratio
+    larger = torch.where(swap, second.change, first.change)
+    smaller = torch.where(swap, first.log_ratio, second.log_ratio)
+    return larger * torch.expm1(smaller.clamp(max=_LARGEST))
 
 
 def _edited(readout: Readout, score_delta: Tensor) -> Readout:

@@ -16,10 +16,8 @@ from finite_calculus.phi import phi2
 from finite_calculus.readout import Readout, at_reference, weigh
 from finite_calculus.response import (
     attended_value_delta,
-    change_from_log_ratio,
-    edited_probs,
-    log_ratio,
     probability_change,
+    reallocate,
     relative_increments,
 )
 
@@ -94,11 +92,11 @@ def remainder_weights(
     readout: Readout, score_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted keys"]:
     """w_j = p_j(e^{t_j} − 1 − t_j) = p_j t_j² φ2(t_j) ≥ 0 (eq:remainderweights); they sum to KL(p‖p')."""
-    t = log_ratio(readout, score_delta)
-    moderate = t.clamp(max=1)
+    moved = reallocate(readout, score_delta)
+    moderate = moved.log_ratio.clamp(max=1)
     near = readout.probs * (moderate * moderate * phi2(moderate))
-    far = edited_probs(readout, t) - readout.probs * (1 + t)
-    return torch.where(t > 1, far, near)
+    far = moved.probs - readout.probs * (1 + moved.log_ratio)
+    return torch.where(moved.log_ratio > 1, far, near)
 
 
 def four_cell(
@@ -111,7 +109,7 @@ def four_cell(
     The four readouts are formed and subtracted, which cancels for small edits: an independent
     control of `interaction`, not a replacement for it.
     """
-    before, after = readout.probs, edited_probs(readout, log_ratio(readout, score_delta))
+    before, after = readout.probs, reallocate(readout, score_delta).probs
     edited = readout.values + attended_value_delta(readout, value_delta)
     rows = weigh(after, edited) - weigh(after, readout.values)
     return rows - weigh(before, edited) + weigh(before, readout.values)
@@ -123,15 +121,14 @@ def decompose(
     value_delta: Float[Tensor, "*vedits keys width"],
 ) -> JointResponse:
     """All parts of the response to one joint edit: Δy = K_f + V_0 + C_KV (eq:jointattribution)."""
-    t = log_ratio(readout, score_delta)
-    change = change_from_log_ratio(readout, t)
+    moved = reallocate(readout, score_delta)
     edits = attended_value_delta(readout, value_delta)
-    key = weigh(change, readout.offsets)
+    key = weigh(moved.change, readout.offsets)
     return JointResponse(
-        total=key + weigh(edited_probs(readout, t), edits),
+        total=key + weigh(moved.probs, edits),
         key=key,
         value=weigh(readout.probs, edits),
-        interaction=weigh(change, _relative_value_delta(readout, value_delta)),
+        interaction=weigh(moved.change, _relative_value_delta(readout, value_delta)),
         quadratic=quadratic_interaction(readout, score_delta, value_delta),
         linear=linear_response(readout, score_delta),
         remainder=softmax_remainder(readout, score_delta),

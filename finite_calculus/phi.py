@@ -54,9 +54,9 @@ class _Phi(torch.autograd.Function):
         return _evaluate(x, order)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx, *grad_outputs):
         (x,) = ctx.saved_tensors
-        return grad * (_phi(x, ctx.order) - ctx.order * _phi(x, ctx.order + 1)), None
+        return grad_outputs[0] * (_phi(x, ctx.order) - ctx.order * _phi(x, ctx.order + 1)), None
 
 
 def _phi(x: Tensor, order: int) -> Tensor:

@@ -125,6 +125,12 @@ def at_reference(readout: Readout, vectors: Tensor, *, feature_axes: int) -> Ten
     return torch.take_along_dim(spread, index.expand(*batch, 1, *tail), dim=-1 - feature_axes)
 
 
+def relative_scores(readout: Readout) -> Float[Tensor, "*batch keys"]:
+    """Scores measured from the dominant key, which carry no large common part; zero if not attended."""
+    relative = readout.scores - at_reference(readout, readout.scores, feature_axes=0)
+    return torch.where(readout.attended, relative, 0.0)
+
+
 def _attended(mask: Tensor | None, scores: Tensor) -> Tensor:
     if scores.shape[-1] == 0:
         raise ValueError(

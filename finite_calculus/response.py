@@ -6,34 +6,56 @@ every digit of a small increment: t is formed from d itself, measured from the d
 t = d − log1p(Σ p expm1 d). What happens downstream of the readout is not treated here.
 """
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus.readout import Readout, at_reference, weigh
+from finite_calculus.readout import Readout, at_reference, relative_scores, weigh
 
 # Above log D = 1 the direct log-sum-exp is as accurate as log1p and does not overflow.
 _DIRECT = 1.0
 
 
+@dataclass(frozen=True, eq=False)
+class Reallocation:
+    """How an edit of the scores moves attention (main:normalise).
+
+    `log_ratio` is t = log(p'/p), `probs` are the edited p' and `change` is p' − p, each evaluated on
+    its own.
+    """
+
+    log_ratio: Float[Tensor, "*batch keys"]
+    probs: Float[Tensor, "*batch keys"]
+    change: Float[Tensor, "*batch keys"]
+
+
+def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> Reallocation:
+    """The reallocation of attention by finite score increments (main:normalise).
+
+    Accurate for |d| from 1e-300 to 1e3 and for increments that share a large common part, since
+    adding a constant to d leaves t unchanged.
+    """
+    relative = relative_increments(readout, score_delta)
+    t = torch.where(readout.attended, relative - _log_normaliser(readout, relative), 0.0)
+    edited = _edited_probs(readout, relative)
+    return Reallocation(t, edited, difference(readout.probs, edited, t))
+
+
 def log_ratio(
     readout: Readout, score_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted keys"]:
-    """t_j = d_j − log D with D = Σ p e^d (main:normalise): the log-ratio log(p'_j/p_j).
-
-    Zero outside the attended set. Accurate for |d| from 1e-300 to 1e3 and for increments that share
-    a large common part, since adding a constant to d leaves t unchanged.
-    """
-    relative = relative_increments(readout, score_delta)
-    return torch.where(readout.attended, relative - _log_normaliser(readout, relative), 0.0)
+    """t_j = d_j − log D with D = Σ p e^d (main:normalise); zero outside the attended set."""
+    return reallocate(readout, score_delta).log_ratio
 
 
 def probability_change(
     readout: Readout, score_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted keys"]:
     """p'_j − p_j = p_j t_j φ1(t_j) (main:normalise), from the smaller of p and p'."""
-    return change_from_log_ratio(readout, log_ratio(readout, score_delta))
+    return reallocate(readout, score_delta).change
 
 
 def finite_response(
@@ -46,12 +68,11 @@ def finite_response(
     Δy = Σ p_j t_j φ1(t_j)(v_j − y) + Σ p'_j ε_j, for any finite d and ε; the query and the attended
     set are fixed. `value_delta` defaults to zero.
     """
-    t = log_ratio(readout, score_delta)
-    reallocation = weigh(change_from_log_ratio(readout, t), readout.offsets)
+    moved = reallocate(readout, score_delta)
+    response = weigh(moved.change, readout.offsets)
     if value_delta is None:
-        return reallocation
-    edits = attended_value_delta(readout, value_delta)
-    return reallocation + weigh(edited_probs(readout, t), edits)
+        return response
+    return response + weigh(moved.probs, attended_value_delta(readout, value_delta))
 
 
 def log_normaliser(
@@ -63,19 +84,14 @@ def log_normaliser(
     return common + _log_normaliser(readout, relative)
 
 
-def edited_probs(
-    readout: Readout, log_ratio: Float[Tensor, "*edits keys"]
-) -> Float[Tensor, "*lifted keys"]:
-    """p'_j = exp(log p_j + t_j): finite even where p_j underflows and e^{t_j} overflows."""
-    return torch.where(readout.attended, torch.exp(readout.log_probs + log_ratio), 0.0)
-
-
-def change_from_log_ratio(
-    readout: Readout, log_ratio: Float[Tensor, "*edits keys"]
+def difference(
+    probs: Float[Tensor, "*probs keys"],
+    edited: Float[Tensor, "*edits keys"],
+    log_ratio: Float[Tensor, "*edits keys"],
 ) -> Float[Tensor, "*lifted keys"]:
     """p' − p = p·expm1(t) where t < 0, and −p'·expm1(−t) where t ≥ 0: expm1 never overflows."""
-    below = readout.probs * torch.expm1(log_ratio.clamp(max=0))
-    above = edited_probs(readout, log_ratio) * torch.expm1(-log_ratio.clamp(min=0))
+    below = probs * torch.expm1(log_ratio.clamp(max=0))
+    above = edited * torch.expm1(-log_ratio.clamp(min=0))
     return torch.where(log_ratio < 0, below, -above)
 
 
@@ -117,6 +133,17 @@ def _log_normaliser(readout: Readout, relative: Tensor) -> Tensor:
     terms = torch.where(readout.attended, torch.exp(scaled), 0.0)
     large = peak + torch.log(terms.sum(-1, keepdim=True))
     return torch.where(near, small, large)
+
+
+def _edited_probs(readout: Readout, relative: Tensor) -> Tensor:
+    """p' = softmax(s + d), measured from the key that is dominant after the edit.
+
+    exp(log p + t) would carry the rounding of a large t into the very key that takes over.
+    """
+    edited = torch.where(readout.attended, relative_scores(readout) + relative, 0.0)
+    top = torch.where(readout.attended, edited, -torch.inf).detach().amax(-1, keepdim=True)
+    weights = torch.where(readout.attended, torch.exp(edited - top), 0.0)
+    return weights / weights.sum(-1, keepdim=True)
 
 
 def _excess(readout: Readout, relative: Tensor) -> Tensor:

@@ -127,7 +127,7 @@ def restoration_benefit(
 def restoration_scores(
     cache: CachePair,
     output_projection: Float[Tensor, "heads width model"],
-    method: Method,
+    method: Method | str,
     *,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, " keys"]:
@@ -198,7 +198,7 @@ def restore_greedily(
 
 
 def _benefit_scores(
-    cache: CachePair, readout: Readout, output_projection: Tensor, method: Method
+    cache: CachePair, readout: Readout, output_projection: Tensor, method: str
 ) -> Tensor:
     error = cache.write_error(output_projection)
     if method == "exact":

@@ -25,7 +25,6 @@ ULPS: dict[str, float] = {
     "log1p": 1.0,
     "sin": 1.0,
     "cos": 1.0,
-    "sqrt": 0.5,
     "hypot": 1.5,
     "phi1": 3.0,
     "phi2": 5.0,
@@ -237,6 +236,21 @@ def _maximum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     return track(value, _error(args[0]).amax(*args[1:], **kwargs))
 
 
+def _pairwise_maximum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    errors = torch.maximum(*torch.broadcast_tensors(_error(args[0]), _error(args[1])))
+    return track(func(_value(args[0]), _value(args[1])), errors)
+
+
+def _vector_norm(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """The Euclidean norm: non-expansive, and computed as the root of a sum of squares that underflow."""
+    x = args[0]
+    value = func(_value(x), *args[1:], **kwargs)
+    count = max(1, x.numel() // max(1, value.numel()))
+    spread = func(_error(x), *args[1:], **kwargs) * (1 + 2 * count * _WIDE)
+    lost = 2 * (count * torch.finfo(value.dtype).smallest_normal) ** 0.5
+    return _result(value, spread + (count + 2) * _unit(value.dtype) * _size(value) + lost)
+
+
 def _clamp(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     """Clamping is non-expansive; abs likewise."""
     return track(func(_value(args[0]), *args[1:], **kwargs), _error(args[0]))
@@ -289,6 +303,8 @@ _RULES: dict[str, Callable] = {
     "matmul": _matmul,
     "amax": _maximum,
     "amin": _maximum,
+    "maximum": _pairwise_maximum,
+    "linalg_vector_norm": _vector_norm,
     "clamp": _clamp,
     "abs": _clamp,
     "to": _to,

@@ -7,7 +7,7 @@ readouts, composed. Nothing is obtained by subtracting a group from the whole, s
 all but 1e-16 of the mass costs no digits.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,13 +15,8 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus.certificate import divergence, total_variation
-from finite_calculus.readout import Readout, at_reference, evaluate
-from finite_calculus.response import (
-    change_from_log_ratio,
-    finite_response,
-    log_normaliser,
-    log_ratio,
-)
+from finite_calculus.readout import Readout, evaluate, relative_scores
+from finite_calculus.response import difference, finite_response, log_normaliser, reallocate
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +60,14 @@ class PreparedGroups:
         self, score_delta: Float[Tensor, "*edits members"]
     ) -> Float[Tensor, "*lifted"]:
         """TV(p, p') from the edited entries and the complement mass (eq:sparsetv)."""
-        outer = log_ratio(self.choice, self._mass_delta(score_delta))
-        inner = log_ratio(self.members, score_delta)
-        rest = change_from_log_ratio(self.choice, outer)[..., 1].abs()
-        change = change_from_log_ratio(self._members_in_bank(), outer[..., :1] + inner)
-        return (change.abs().sum(-1) + rest) / 2
-
-    def _members_in_bank(self) -> Readout:
-        """The members with their probabilities in the whole bank instead of inside the group."""
-        return replace(
-            self.members,
-            log_probs=self.members.log_probs + self.choice.log_probs[..., :1],
-            probs=self.members.probs * self.choice.probs[..., :1],
+        outer = reallocate(self.choice, self._mass_delta(score_delta))
+        inner = reallocate(self.members, score_delta)
+        change = difference(
+            self.choice.probs[..., :1] * self.members.probs,
+            outer.probs[..., :1] * inner.probs,
+            outer.log_ratio[..., :1] + inner.log_ratio,
         )
+        return (change.abs().sum(-1) + outer.change[..., 1].abs()) / 2
 
     def _mass_delta(self, score_delta: Tensor) -> Tensor:
         """Increments (log D_group, 0) of the choice between group and rest."""
@@ -100,7 +90,7 @@ def prepare(readout: Readout, groups: Int[Tensor, "candidates members"]) -> Prep
             "`groups` must each contain an attended key in every row of the batch; got a group with "
             "none. Editing keys that are not attended changes nothing: drop the candidate."
         )
-    scores = _gather(_relative_scores(readout), groups)
+    scores = _gather(relative_scores(readout), groups)
     values = _gather(readout.offsets.transpose(-1, -2), groups).movedim(-3, -1)
     return PreparedGroups(evaluate(scores, values, inside), choose(readout, membership))
 
@@ -112,7 +102,7 @@ def choose(readout: Readout, membership: Bool[Tensor, "candidates keys"]) -> Rea
     """
     sides = torch.stack([membership, ~membership], -2).flatten(0, 1)
     attended = readout.attended.unsqueeze(-2) & sides
-    scores = _relative_scores(readout).unsqueeze(-2)
+    scores = relative_scores(readout).unsqueeze(-2)
     present = attended.any(-1, keepdim=True)
     top = torch.where(attended, scores, -torch.inf).detach().amax(-1, keepdim=True)
     top = torch.where(present, top, 0.0)
@@ -131,12 +121,6 @@ def require_rest(choice: Readout, name: str) -> None:
             f"`{name}` must leave at least one attended key; got a group that holds all of them. "
             f"A softmax over nothing is undefined: keep a key, for instance the query's own."
         )
-
-
-def _relative_scores(readout: Readout) -> Tensor:
-    """Scores measured from the dominant key: log-sum-exps then carry no large common part."""
-    relative = readout.scores - at_reference(readout, readout.scores, feature_axes=0)
-    return torch.where(readout.attended, relative, 0.0)
 
 
 def _gather(per_key: Tensor, groups: Tensor) -> Tensor:

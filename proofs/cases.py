@@ -1,26 +1,46 @@
-"""Adversarial inputs for the comparisons: one case per call, from a seeded numpy generator.
+"""Adversarial inputs for the checks, drawn in batches from a seeded numpy generator.
 
 Each regime is a place where some plain formula of the paper loses its digits: dominant keys, tiny and
 huge increments, increments with a large common part, subnormal probabilities, values with a large
-common part, equal scores, a single key, masks. A case is a dict of arrays and plain lists; arrays are
+common part, equal scores, a single key, masks. The cases of a batch share their shapes; arrays are
 already rounded to the dtype under test, so that the float inputs are exact.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 Case = dict[str, Any]
-Draw = Callable[[np.random.Generator, type], Case]
-
-_LARGEST_SHIFT = 1e6
+Rng = np.random.Generator
 
 
-def spread(rng: np.random.Generator, size: Any, low: float, high: float) -> np.ndarray:
+@dataclass(frozen=True)
+class Batch:
+    """Cases of one shape: `each` arrays have the cases on their first axis, `shared` is common to all."""
+
+    each: dict[str, np.ndarray]
+    shared: Case = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.each.values())))
+
+    def case(self, index: int) -> Case:
+        """One case on its own."""
+        return {name: array[index] for name, array in self.each.items()} | self.shared
+
+    def joined(self) -> Case:
+        """All cases as one, with the batch axis first."""
+        return {**self.each, **self.shared}
+
+
+Draw = Callable[[Rng, type, int], Batch]
+
+
+def spread(rng: Rng, shape: Any, low: float, high: float) -> np.ndarray:
     """Numbers of random sign whose decimal exponent is uniform in [low, high]."""
-    signs = rng.choice([-1.0, 1.0], size)
-    return signs * 10.0 ** rng.uniform(low, high, size)
+    return rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(low, high, shape)
 
 
 def smallest_exponent(dtype: type) -> float:
@@ -28,198 +48,245 @@ def smallest_exponent(dtype: type) -> float:
     return -300.0 if dtype is np.float64 else -30.0
 
 
-def increments(rng: np.random.Generator, size: Any, dtype: type) -> np.ndarray:
-    """Score increments from one regime, |d| from the smallest exponent to 1e3."""
-    kind = rng.integers(7)
-    if kind == 0:
-        return rng.normal(size=size)
-    if kind == 1:
-        return spread(rng, size, smallest_exponent(dtype), 0)
-    if kind == 2:
-        return spread(rng, size, 0, 3)
-    if kind == 3:
-        return spread(rng, (), 0, 2) + spread(rng, (), -10, -2) * rng.normal(size=size)
-    if kind == 4:
-        return rng.normal(size=size) * spread(rng, (), smallest_exponent(dtype), -3)
-    if kind == 5:
-        return np.where(rng.random(size) < 0.5, 0.0, rng.normal(size=size))
-    return spread(rng, size, -12, 3)
+def increments(rng: Rng, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Score increments, each case from one regime, |d| from the smallest exponent to 1e3."""
+    one = (shape[0],) + (1,) * (len(shape) - 1)
+    low = smallest_exponent(dtype)
+    plain = rng.normal(size=shape)
+    return _choose(
+        rng,
+        plain,
+        spread(rng, shape, low, 0),
+        spread(rng, shape, 0, 3),
+        spread(rng, one, 0, 2) + spread(rng, one, -10, -2) * plain,
+        plain * spread(rng, one, low, -3),
+        np.where(rng.random(shape) < 0.5, 0.0, plain),
+        spread(rng, shape, -12, 3),
+    )
 
 
-def scores(rng: np.random.Generator, keys: int, dtype: type) -> np.ndarray:
-    """Scores from one regime: ordinary, equal, one dominant key, very negative tails."""
-    kind = rng.integers(6)
-    base = rng.normal(size=keys) * rng.choice([0.3, 1.0, 5.0])
-    if kind == 0:
-        return np.full(keys, rng.normal() * 10)
-    if kind == 1:
-        base[rng.integers(keys)] += rng.uniform(5, 60)
-    if kind == 2:
-        base[rng.integers(keys)] += rng.uniform(60, 745 if dtype is np.float64 else 100)
-    if kind == 3:
-        base += rng.choice([-1, 1]) * rng.uniform(100, 900)
-    return base
+def scores(rng: Rng, shape: tuple[int, ...], dtype: type, dominant: int = 0) -> np.ndarray:
+    """Scores, each case from one regime: ordinary, equal, one dominant key, a large common part."""
+    one = (shape[0],) + (1,) * (len(shape) - 1)
+    base = rng.normal(size=shape) * rng.choice([0.3, 1.0, 5.0], one)
+    here = np.arange(shape[-1]) == dominant
+    deepest = 745 if dtype is np.float64 else 100
+    return _choose(
+        rng,
+        base,
+        np.broadcast_to(rng.normal(size=one) * 10, shape),
+        base + here * rng.uniform(5, 60, one),
+        base + here * rng.uniform(60, deepest, one),
+        base + rng.choice([-1.0, 1.0], one) * rng.uniform(100, 900, one),
+        base,
+    )
 
 
-def vectors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Value vectors from one regime: ordinary, large common part, mixed magnitudes, zeros."""
-    kind = rng.integers(4)
+def vectors(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
+    """Vectors, each case from one regime: ordinary, large common part, mixed magnitudes, zeros."""
+    one = (shape[0],) + (1,) * (len(shape) - 2) + shape[-1:]
     base = rng.normal(size=shape)
-    if kind == 0:
-        return base + spread(rng, shape[-1:], 2, 6)
-    if kind == 1:
-        return spread(rng, shape, -6, 4)
-    if kind == 2:
-        return np.where(rng.random(shape) < 0.3, 0.0, base)
-    return base
+    return _choose(
+        rng,
+        base,
+        base + spread(rng, one, 2, 6),
+        spread(rng, shape, -6, 4),
+        np.where(rng.random(shape) < 0.3, 0.0, base),
+    )
 
 
-def bank(rng: np.random.Generator, dtype: type) -> Case:
-    """One query over a bank: scores, values, two score increments, value increments, mask."""
-    keys = int(rng.choice([1, 2, 3, 5, 8, 17]))
-    width = int(rng.integers(1, 4))
-    case = {
-        "scores": scores(rng, keys, dtype),
-        "values": vectors(rng, (keys, width)),
-        "score_delta": increments(rng, keys, dtype),
-        "second_delta": increments(rng, keys, dtype),
-        "linear_delta": increments(rng, keys, dtype),
-        "value_delta": vectors(rng, (keys, width)) * spread(rng, (), -8, 1),
-        "gradient": rng.normal(size=width),
+def bank(rng: Rng, dtype: type, count: int) -> Batch:
+    """One query over a bank: scores, values, score increments, value increments, gradient, mask."""
+    keys, width = int(rng.choice([1, 2, 3, 5, 8, 17])), int(rng.integers(1, 4))
+    dominant = int(rng.integers(keys))
+    each = {
+        "scores": scores(rng, (count, keys), dtype, dominant),
+        "values": vectors(rng, (count, keys, width)),
+        "score_delta": increments(rng, (count, keys), dtype),
+        "second_delta": increments(rng, (count, keys), dtype),
+        "linear_delta": increments(rng, (count, keys), dtype),
+        "value_delta": vectors(rng, (count, keys, width)) * spread(rng, (count, 1, 1), -8, 1),
+        "gradient": rng.normal(size=(count, width)),
     }
-    _against_dominance(rng, case, dtype)
-    mask = np.ones(keys, dtype=bool)
-    if keys > 2 and rng.random() < 0.3:
-        mask[rng.permutation(keys)[: rng.integers(1, keys - 1)]] = False
-    return {name: array.astype(dtype) for name, array in case.items()} | {"mask": mask}
+    _flip_dominance(rng, each, dtype)
+    return Batch({**_rounded(each, dtype), "mask": _masks(rng, count, keys)})
 
 
-def full_bank(rng: np.random.Generator, dtype: type) -> Case:
+def full_bank(rng: Rng, dtype: type, count: int) -> Batch:
     """A bank whose keys are all attended."""
-    case = bank(rng, dtype)
-    return case | {"mask": np.ones_like(case["mask"])}
+    batch = bank(rng, dtype, count)
+    return Batch({**batch.each, "mask": np.ones_like(batch.each["mask"])}, batch.shared)
 
 
-def deletions(rng: np.random.Generator, dtype: type) -> Case:
-    """A bank with groups to delete, each leaving an attended key; the dominant key often goes."""
-    case = bank(rng, dtype)
-    keys = len(case["mask"])
-    attended = np.flatnonzero(case["mask"])
+def deletions(rng: Rng, dtype: type, count: int) -> Batch:
+    """A bank with groups to delete, each leaving an attended key; the dominant key goes first."""
+    batch = full_bank(rng, dtype, count)
+    keys = batch.each["mask"].shape[1]
     removed = rng.random((3, keys)) < 0.4
-    removed[0] = case["scores"] == case["scores"][attended].max()
-    removed[:, rng.choice(attended)] = False
-    return case | {"removed": removed}
+    removed[0] = np.arange(keys) == batch.each["scores"].mean(0).argmax()
+    removed[:, int(rng.integers(keys))] = False
+    return Batch(batch.each, {"removed": removed})
 
 
-def groups(rng: np.random.Generator, dtype: type) -> Case:
+def groups(rng: Rng, dtype: type, count: int) -> Batch:
     """A bank with sparse candidate edits; some groups hold every attended key."""
-    case = full_bank(rng, dtype)
-    keys, width = case["values"].shape
+    batch = full_bank(rng, dtype, count)
+    _, keys, width = batch.each["values"].shape
     members = int(rng.integers(1, keys + 1))
-    chosen = np.stack([rng.permutation(keys)[:members] for _ in range(3)])
     edits = {
-        "group_scores": np.stack([increments(rng, members, dtype) for _ in range(3)]),
-        "group_values": vectors(rng, (3, members, width)) * spread(rng, (), -8, 1),
+        "group_scores": increments(rng, (count, 3, members), dtype),
+        "group_values": vectors(rng, (count, 3, members, width)) * spread(rng, (count, 1, 1, 1), -8, 1),
     }
-    return case | {name: array.astype(dtype) for name, array in edits.items()} | {"groups": chosen}
+    chosen = np.stack([rng.permutation(keys)[:members] for _ in range(3)])
+    return Batch({**batch.each, **_rounded(edits, dtype)}, {"groups": chosen})
 
 
-def rotary(rng: np.random.Generator, dtype: type) -> Case:
-    """Planes, a feature, a query with keys, and a shift whose angles reach 1e6 radians."""
+def proper_groups(rng: Rng, dtype: type, count: int) -> Batch:
+    """Groups that leave at least one key."""
+    batch = groups(rng, dtype, count)
+    while batch.shared["groups"].shape[1] == batch.each["scores"].shape[1]:
+        batch = groups(rng, dtype, count)
+    return batch
+
+
+def corrupted_cache(rng: Rng, dtype: type, count: int) -> Batch:
+    """Two heads over a cache and its corrupted copy, with an output projection."""
+    heads, keys, width, model = 2, int(rng.integers(2, 5)), 2, 3
+    each = {
+        "scores": scores(rng, (count, heads, keys), dtype),
+        "values": vectors(rng, (count, heads, keys, width)),
+        "output_projection": rng.normal(size=(count, heads, width, model)),
+    }
+    near = 10.0 ** rng.uniform(-4, 0, (count, 1, 1))
+    each["original_scores"] = each["scores"] + near * rng.normal(size=(count, heads, keys))
+    noise = rng.normal(size=(count, heads, keys, width))
+    each["original_values"] = each["values"] + near[..., None] * noise
+    return Batch(_rounded(each, dtype))
+
+
+def rotary(rng: Rng, dtype: type, count: int) -> Batch:
+    """Planes, a feature, a query with keys, and shifts whose angles reach 1e6 radians."""
     planes, rest, keys = int(rng.integers(1, 6)), int(rng.integers(0, 3)), int(rng.integers(1, 5))
     width = 2 * planes + rest
     frequencies = rng.choice([10.0, 1e4, 1e6]) ** -(np.arange(planes) / planes)
     frequencies[rng.random(planes) < 0.2] = 0.0
     if rng.random() < 0.5:
         frequencies = frequencies.astype(np.float32).astype(np.float64)
-    shift = rng.choice([0.0, 1.0, 16.0, 128.0, -16.0, float(spread(rng, (), -12, 6))])
-    arrays = {"vector": vectors(rng, (width,)), "query": vectors(rng, (width,))}
-    arrays["keys"] = vectors(rng, (keys, width))
-    return {name: array.astype(dtype) for name, array in arrays.items()} | {
+    each = {
+        "vector": vectors(rng, (count, width)),
+        "query": vectors(rng, (count, width)),
+        "keys": vectors(rng, (count, keys, width)),
+    }
+    usual = rng.choice([0.0, 1.0, 16.0, 128.0, -16.0], count)
+    shift = np.where(rng.random(count) < 0.5, usual, spread(rng, count, -12, 6))
+    shared = {
         "frequencies": frequencies,
-        "shift": float(np.clip(shift, -_LARGEST_SHIFT, _LARGEST_SHIFT)),
         "layout": str(rng.choice(["half", "interleaved"])),
         "band": rng.random(planes) < 0.7,
         "scaling": float(dtype(1 / np.sqrt(width))),
     }
+    return Batch({**_rounded(each, dtype), "shift": shift}, shared)
 
 
-def arguments(rng: np.random.Generator, dtype: type) -> Case:
+def arguments(rng: Rng, dtype: type, count: int) -> Batch:
     """Arguments of the divided differences: zero, tiny, around the switches, up to overflow."""
+    wide = dtype is np.float64
     pieces = [
-        [0.0],
-        spread(rng, 4, smallest_exponent(dtype), 0),
-        spread(rng, 4, 0, 2.8 if dtype is np.float64 else 1.9),
-        rng.choice([-1.0, 1.0], 2) * (1 + spread(rng, 2, -7, -3)),
-        [rng.uniform(695, 705)] if dtype is np.float64 else [rng.uniform(80, 88)],
+        np.zeros((count, 1)),
+        spread(rng, (count, 4), smallest_exponent(dtype), 0),
+        spread(rng, (count, 4), 0, 2.8 if wide else 1.9),
+        rng.choice([-1.0, 1.0], (count, 2)) * (1 + spread(rng, (count, 2), -7, -3)),
+        rng.uniform(695, 705, (count, 1)) if wide else rng.uniform(80, 88, (count, 1)),
     ]
-    return {"x": np.concatenate(pieces).astype(dtype)}
+    return Batch({"x": np.concatenate(pieces, 1).astype(dtype)})
 
 
-def affine(rng: np.random.Generator, dtype: type) -> Case:
-    """Query inputs, features, values, a gauge, a mask and pairs of keys."""
+def affine(rng: Rng, dtype: type, count: int) -> Batch:
+    """Query inputs, features, values, a gauge, a mask, and what projects them."""
     keys, inputs, width = int(rng.choice([1, 2, 3, 6])), int(rng.integers(2, 5)), int(rng.integers(1, 4))
-    reach = rng.choice([0.01, 1.0, 6.0])
-    arrays = {
-        "query_input": rng.normal(size=inputs),
-        "anchor_input": rng.normal(size=inputs),
-        "features": rng.normal(size=(keys, inputs)) * reach,
-        "values": vectors(rng, (keys, width)),
-        "gauge": rng.normal(size=inputs) * rng.choice([0.0, 1.0]),
+    reach = rng.choice([0.01, 1.0, 6.0], (count, 1, 1))
+    each = {
+        "query_input": rng.normal(size=(count, inputs)),
+        "anchor_input": rng.normal(size=(count, inputs)),
+        "features": rng.normal(size=(count, keys, inputs)) * reach,
+        "values": vectors(rng, (count, keys, width)),
+        "gauge": rng.normal(size=(count, inputs)) * rng.choice([0.0, 1.0], (count, 1)),
+        "residual": rng.normal(size=(count, 3)),
+        "key_shift": rng.normal(size=(count, 2)),
     }
-    mask = np.ones(keys, dtype=bool)
-    if keys > 2 and rng.random() < 0.3:
-        mask[rng.integers(keys)] = False
-    pairs = rng.integers(0, keys, (2, 2))
-    return {name: array.astype(dtype) for name, array in arrays.items()} | {
-        "mask": mask,
+    shared = {
+        "head_projection": rng.normal(size=(width, 3)).astype(dtype),
+        "projection": rng.normal(size=(inputs, 2)).astype(dtype),
         "reference": int(rng.integers(keys)),
-        "pairs": pairs,
+        "pairs": rng.integers(0, keys, (2, 2)),
     }
+    return Batch({**_rounded(each, dtype), "mask": _masks(rng, count, keys)}, shared)
 
 
-def projected(rng: np.random.Generator, dtype: type) -> Case:
+def projected(rng: Rng, dtype: type, count: int) -> Batch:
     """Head weights: a query projection over rotary keys, head writes, an output projection."""
-    base = rotary(rng, dtype)
-    width, model = len(base["vector"]), int(rng.integers(1, 4))
+    base = rotary(rng, dtype, count)
+    width, model = base.each["vector"].shape[1], int(rng.integers(1, 4))
     heads, value = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    arrays = {
-        "query_weight": vectors(rng, (model, width)),
-        "query_bias": vectors(rng, (width,)),
-        "head_writes": vectors(rng, (heads, value)),
-        "output_projection": vectors(rng, (heads, value, model)),
-        "gradient": vectors(rng, (model,)),
-        "error": vectors(rng, (model,)),
-        "change": vectors(rng, (3, model)) * spread(rng, (), -14, 1),
+    each = {
+        "head_writes": vectors(rng, (count, heads, value)),
+        "error": vectors(rng, (count, model)),
+        "change": vectors(rng, (count, 3, model)) * spread(rng, (count, 1, 1), -14, 1),
     }
-    position = float(rng.integers(0, 100_000))
-    return base | {name: array.astype(dtype) for name, array in arrays.items()} | {"position": position}
+    shared = {
+        "query_weight": vectors(rng, (1, model, width))[0],
+        "query_bias": vectors(rng, (1, width))[0],
+        "output_projection": vectors(rng, (1, heads, value, model))[0],
+        "gradient": vectors(rng, (1, model))[0],
+    }
+    position = {"position": float(rng.integers(0, 100_000))}
+    return Batch(
+        {**base.each, **_rounded(each, dtype)}, {**base.shared, **_rounded(shared, dtype), **position}
+    )
 
 
-def cells(rng: np.random.Generator, dtype: type) -> Case:
+def cells(rng: Rng, dtype: type, count: int) -> Batch:
     """Four readouts that differ a little or a lot."""
-    width = int(rng.integers(1, 5))
-    base = vectors(rng, (width,))
-    scale = float(10.0 ** rng.uniform(-3, 1)) * (1 + np.abs(base).max())
+    base = vectors(rng, (count, int(rng.integers(1, 5))))
+    scale = 10.0 ** rng.uniform(-3, 1, (count, 1)) * (1 + np.abs(base).max(1, keepdims=True))
     names = ("original", "moved", "rewritten", "reordered")
-    return {name: (base + scale * rng.normal(size=width)).astype(dtype) for name in names}
+    return Batch({name: (base + scale * rng.normal(size=base.shape)).astype(dtype) for name in names})
 
 
-def episode(rng: np.random.Generator, dtype: type) -> Case:
+def episode(rng: Rng, dtype: type, count: int) -> Batch:
     """Support examples and predictions of the regression learner."""
     examples, width = int(rng.integers(1, 8)), int(rng.integers(1, 5))
-    arrays = {
-        "inputs": vectors(rng, (examples, width)),
-        "targets": vectors(rng, (examples,)),
-        "predictions": rng.normal(size=examples),
-        "reference": rng.normal(size=examples),
+    each = {
+        "inputs": vectors(rng, (count, examples, width)),
+        "targets": vectors(rng, (count, examples)),
+        "predictions": rng.normal(size=(count, examples)),
+        "reference": rng.normal(size=(count, examples)),
     }
+    return Batch(_rounded(each, dtype))
+
+
+def _choose(rng: Rng, *variants: np.ndarray) -> np.ndarray:
+    """For every case of a batch, one of the variants at random."""
+    stacked = np.stack(variants)
+    kinds = rng.integers(len(variants), size=stacked.shape[1])
+    return stacked[kinds, np.arange(stacked.shape[1])]
+
+
+def _rounded(arrays: dict[str, np.ndarray], dtype: type) -> dict[str, np.ndarray]:
     return {name: array.astype(dtype) for name, array in arrays.items()}
 
 
-def _against_dominance(rng: np.random.Generator, case: Case, dtype: type) -> None:
-    """Sometimes raise every key but the dominant one by about its lead, so that attention flips."""
-    if rng.random() < 0.2:
-        lead = case["scores"].max() - case["scores"]
-        limit = 1000.0 if dtype is np.float64 else 200.0
-        case["score_delta"] = np.clip(lead + rng.normal(size=len(lead)), -limit, limit)
+def _masks(rng: Rng, count: int, keys: int) -> np.ndarray:
+    """Every third case attends a random subset that is never empty."""
+    masks = rng.random((count, keys)) < 0.6
+    masks[np.arange(count), rng.integers(keys, size=count)] = True
+    return masks | (rng.random((count, 1)) < 0.7)
+
+
+def _flip_dominance(rng: Rng, each: dict[str, np.ndarray], dtype: type) -> None:
+    """In every fifth case raise all keys by about the leader's lead, so that attention flips."""
+    lead = each["scores"].max(1, keepdims=True) - each["scores"]
+    limit = 1000.0 if dtype is np.float64 else 200.0
+    flipped = np.clip(lead + rng.normal(size=lead.shape), -limit, limit)
+    chosen = rng.random((len(lead), 1)) < 0.2
+    each["score_delta"] = np.where(chosen, flipped, each["score_delta"])

@@ -1,13 +1,14 @@
-"""Comparison of a torch function with its reference, case by case, against a derived bound.
+"""Checks of a torch function, case by case, each against a bound that is derived and never chosen.
 
-One record per function: the torch computation, the reference, the inputs. The computation runs on
-tracked tensors, so that its own running error analysis says how far it may be off; the reference is
-proven in Arb balls. A case is a violation when the computed value is farther from the reference than
-its bound. Nothing here has a tolerance of its own.
+A `Comparison` holds a function against its reference: the computation runs on tracked tensors, so
+that its own running error analysis says how far it may be off, and the reference is proven in Arb
+balls. A `Property` holds a function to what it promises where there is no reference to subtract:
+certificates are true, codes are in range, ratios are achieved. A case is a violation when an actual
+error exceeds its bound.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,21 +17,90 @@ import torch
 from torch import Tensor
 
 from finite_calculus.rounding import error_of, track, value_of
-from proofs.cases import Case, Draw
+from proofs.cases import Batch, Case, Draw
 from proofs.references.numbers import agree, distance, prove, second_opinion
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
-_OPINION_EVERY = 8
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One case: actual errors beside their bounds, the largest exact entry, Arb's precision."""
+
+    errors: list[float]
+    bounds: list[float]
+    scale: float = 0.0
+    bits: int = 0
+
+    @property
+    def over_bound(self) -> float:
+        """The largest error divided by its bound; above 1 is a violation, and so is NaN."""
+        ratios = [_over(e, b) for e, b in zip(self.errors, self.bounds, strict=True)]
+        return math.nan if any(map(math.isnan, ratios)) else max(ratios, default=0.0)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A torch function, how to call it on a case, its reference and where its inputs come from."""
+    """A torch function, how to call it on a case, its reference and where its inputs come from.
+
+    With `batched` the call takes a whole batch, cases first; otherwise one case at a time.
+    """
 
     function: str
     compute: Callable[[Case], Any]
     reference: Callable[..., Any]
     draw: Draw
+    batched: bool = True
+
+    def samples(self, dtype: str, seed: int, count: int) -> Iterator[Sample]:
+        """Draw a batch and measure it; mpmath repeats the first reference, as a second opinion."""
+        batch = self.draw(np.random.default_rng(seed), DTYPES[dtype], count)
+        return self.measure(batch)
+
+    def measure(self, batch: Batch) -> Iterator[Sample]:
+        """Compute a batch and measure every case against its proven reference."""
+        for index, (values, bounds) in enumerate(self._computed(batch)):
+            case = plain(batch.case(index))
+            exact, bits = prove(self.reference, case)
+            if len(values) != len(exact):
+                raise ValueError(
+                    f"{self.function} returned {len(values)} numbers, its reference {len(exact)}"
+                )
+            if index == 0 and not agree(exact, second_opinion(self.reference, case, bits)):
+                raise ArithmeticError(f"mpmath and Arb disagree on {self.function} for {case}")
+            errors = [distance(value, ball) for value, ball in zip(values, exact, strict=True)]
+            scale = max((abs(float(ball.mid())) for ball in exact), default=0.0)
+            yield Sample(errors, bounds, scale, bits)
+
+    def _computed(self, batch: Batch) -> Iterator[tuple[list[float], list[float]]]:
+        """Values and error bounds of every case, flat."""
+        if not self.batched:
+            for index in range(len(batch)):
+                leaves = _leaves(self.compute(tracked(batch.case(index))))
+                yield _flat(leaves, value_of), _flat(leaves, error_of)
+            return
+        leaves = [x.reshape(len(batch), -1) for x in _leaves(self.compute(tracked(batch.joined())))]
+        values = torch.cat([value_of(leaf).double() for leaf in leaves], 1).tolist()
+        bounds = torch.cat([error_of(leaf) for leaf in leaves], 1).tolist()
+        yield from zip(values, bounds, strict=True)
+
+
+@dataclass(frozen=True)
+class Property:
+    """A torch function and a check that returns pairs (actual, allowed) for one random case."""
+
+    function: str
+    check: Callable[[np.random.Generator, type], list[tuple[float, float]]]
+
+    def samples(self, dtype: str, seed: int, count: int) -> Iterator[Sample]:
+        """Check `count` cases."""
+        for index in range(count):
+            pairs = self.check(np.random.default_rng([seed, index]), DTYPES[dtype])
+            yield Sample([actual for actual, _ in pairs], [allowed for _, allowed in pairs])
+
+
+Check = Comparison | Property
 
 
 @dataclass(frozen=True)
@@ -40,7 +110,8 @@ class Outcome:
     `worst_over_bound` is the largest actual error divided by its bound; `median_slack` the median of
     bound over actual where the actual error is not zero; `worst_relative` the largest error relative
     to the largest entry of the result, where that is a normal number with room for its last bits;
-    `worst_seed` replays the worst case.
+    `worst_case` is the (seed, index) that replays the worst; `reference_bits` the largest precision
+    Arb needed.
     """
 
     function: str
@@ -50,67 +121,64 @@ class Outcome:
     worst_over_bound: float
     median_slack: float
     worst_relative: float
-    worst_seed: tuple[int, ...]
+    worst_case: tuple[int, int] | None
     reference_bits: int
 
 
-def run(comparison: Comparison, dtype: str, seeds: Iterable[int]) -> Outcome:
-    """Compare one function with its reference on one case per seed."""
-    ratios: list[float] = []
-    worst, worst_seed, violations, relative, bits = 0.0, (), 0, 0.0, 0
-    for count, seed in enumerate(seeds):
-        errors, bounds, scale, used = measure(comparison, dtype, seed, opinion=count % _OPINION_EVERY == 0)
-        bits = max(bits, used)
-        over = max((_over(e, b) for e, b in zip(errors, bounds, strict=True)), default=0.0)
-        violations += over > 1
-        if over >= worst:
-            worst, worst_seed = over, (seed,)
-        ratios += [b / e for e, b in zip(errors, bounds, strict=True) if e > 0]
-        if scale >= _normal(dtype):
-            relative = max(relative, max(errors, default=0.0) / scale)
-        ratios.sort()
-    median = ratios[len(ratios) // 2] if ratios else math.inf
-    cases = len(list(seeds)) if not isinstance(seeds, range) else len(seeds)
+def run(check: Check, dtype: str, cases: int, *, seed: int = 0) -> Outcome:
+    """Check one function on `cases` cases, in batches that share their shapes."""
+    slack: list[float] = []
+    worst, worst_case, violations, relative, bits = 0.0, None, 0, 0.0, 0
+    for number, start in enumerate(range(0, cases, _batch(cases))):
+        count = min(_batch(cases), cases - start)
+        for index, sample in enumerate(check.samples(dtype, seed + number, count)):
+            over = sample.over_bound
+            violations += not over <= 1
+            if not over <= worst:
+                worst, worst_case = over, (seed + number, index)
+            pairs = zip(sample.errors, sample.bounds, strict=True)
+            slack += [bound / error for error, bound in pairs if error > 0]
+            if sample.scale >= _normal(dtype):
+                relative = max(relative, max(sample.errors) / sample.scale)
+            bits = max(bits, sample.bits)
+    median = float(np.median(slack)) if slack else math.inf
     return Outcome(
-        comparison.function, dtype, cases, violations, worst, median, relative, worst_seed, bits
+        check.function, dtype, cases, violations, worst, median, relative, worst_case, bits
     )
-
-
-def measure(
-    comparison: Comparison, dtype: str, seed: int, *, opinion: bool
-) -> tuple[list[float], list[float], float, int]:
-    """Actual errors, derived bounds, the largest reference entry, and the precision Arb needed."""
-    case = comparison.draw(np.random.default_rng(seed), DTYPES[dtype])
-    result = _leaves(comparison.compute(tracked(case)))
-    values = [x for tensor in result for x in value_of(tensor).double().flatten().tolist()]
-    bounds = [x for tensor in result for x in error_of(tensor).flatten().tolist()]
-    exact, bits = prove(comparison.reference, plain(case))
-    if opinion and not agree(exact, second_opinion(comparison.reference, plain(case), bits)):
-        raise ArithmeticError(f"mpmath and Arb disagree on {comparison.function}, seed {seed}, {dtype}")
-    if len(values) != len(exact):
-        raise ValueError(
-            f"{comparison.function} returned {len(values)} numbers, its reference {len(exact)}"
-        )
-    errors = [distance(value, ball) for value, ball in zip(values, exact, strict=True)]
-    scale = max((abs(float(ball.mid())) for ball in exact), default=0.0)
-    return errors, bounds, scale, bits
 
 
 def tracked(case: Case) -> Case:
     """The case for torch: floating arrays tracked as exact, masks and indices plain."""
-    return {name: _tensor(item) for name, item in case.items()}
+    return {name: _tensor(item, track) for name, item in case.items()}
+
+
+def tensors(case: Case) -> Case:
+    """The case for torch as plain tensors."""
+    return {name: _tensor(item, lambda tensor: tensor) for name, item in case.items()}
 
 
 def plain(case: Case) -> Case:
     """The case for a reference: nested lists of Python numbers, the floats exact."""
-    return {name: item.tolist() if isinstance(item, np.ndarray) else item for name, item in case.items()}
+    return {
+        name: item.tolist() if isinstance(item, np.ndarray | np.generic) else item
+        for name, item in case.items()
+    }
 
 
-def _tensor(item: Any) -> Any:
+def _batch(cases: int) -> int:
+    """Cases per batch: small runs still see several shapes."""
+    return min(BATCH, max(1, cases // 8))
+
+
+def _tensor(item: Any, wrap: Callable[[Tensor], Tensor]) -> Any:
     if not isinstance(item, np.ndarray):
         return item
-    tensor = torch.from_numpy(item)
-    return track(tensor) if tensor.is_floating_point() else tensor
+    tensor = torch.from_numpy(np.ascontiguousarray(item))
+    return wrap(tensor) if tensor.is_floating_point() else tensor
+
+
+def _flat(leaves: list[Tensor], part: Callable[[Tensor], Tensor]) -> list[float]:
+    return [x for leaf in leaves for x in part(leaf).double().flatten().tolist()]
 
 
 def _leaves(result: Any) -> list[Tensor]:
@@ -129,6 +197,6 @@ def _normal(dtype: str) -> float:
 
 
 def _over(error: float, bound: float) -> float:
-    if error == 0:
+    if error <= 0:
         return 0.0
     return error / bound if bound > 0 else math.inf

@@ -7,7 +7,12 @@ import finite_calculus as fc
 from proofs import cases
 from proofs.cases import Case
 from proofs.comparison import Comparison
-from proofs.references import bank as of_bank, effective as of_affine, rotary as of_rotary
+from proofs.references import (
+    bank as of_bank,
+    effective as of_affine,
+    restoration as of_cache,
+    rotary as of_rotary,
+)
 
 
 def _frozen(case: Case) -> fc.Readout:
@@ -34,9 +39,9 @@ def _on_vector(function: Callable, *, band: bool = True) -> Callable:
 
 def _on_keys(function: Callable) -> Callable:
     def compute(case: Case):
-        query = case["query"].unsqueeze(0)
+        query, shift = case["query"].unsqueeze(-2), case["shift"].unsqueeze(-1)
         given = {"band": case["band"], "scaling": case["scaling"]}
-        return function(_planes(case), query, case["keys"], case["shift"], **given)
+        return function(_planes(case), query, case["keys"], shift, **given)
 
     return compute
 
@@ -80,6 +85,21 @@ def _anchor_residual(case: Case):
 def _cells(case: Case) -> fc.PhaseContext:
     names = ("original", "moved", "rewritten", "reordered")
     return fc.phase_context(*[case[name] for name in names])
+
+
+def _restoration_scores(method: str) -> Callable:
+    def compute(case: Case):
+        names = ("scores", "values", "original_scores", "original_values")
+        cache = fc.CachePair(*[case[name] for name in names])
+        return fc.restoration_scores(cache, case["output_projection"], method)
+
+    return compute
+
+
+def _removed(case: Case) -> Case:
+    """The groups of a sparse case as masks of deleted keys, for the deletion reference."""
+    keys = range(len(case["scores"]))
+    return {**case, "removed": [[key in group for key in keys] for group in case["groups"]]}
 
 
 def _restorations(case: Case):
@@ -165,6 +185,12 @@ def _comparisons() -> list[Comparison]:
             of_bank.sparse_total_variation,
             cases.groups,
         ),
+        Comparison(
+            "PreparedGroups.deletion",
+            _on_groups("deletion"),
+            lambda num, **case: of_bank.deletion_response(num, **_removed(case)),
+            cases.proper_groups,
+        ),
         Comparison("phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, cases.arguments),
         Comparison("phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, cases.arguments),
     ]
@@ -177,6 +203,10 @@ def _comparisons() -> list[Comparison]:
     for name in ("key_shift_scores", "key_shift_scores_linear", "key_shift_scores_remainder"):
         function, reference = getattr(fc, name), getattr(of_rotary, name)
         found.append(Comparison(name, _on_keys(function), reference, cases.rotary))
+    for name in ("exact", "first_order", "second_order", "attention", "value_norm", "fisher"):
+        compute, reference = _restoration_scores(name.replace("_", "-")), getattr(of_cache, name)
+        label = f"restoration_scores.{name}"
+        found.append(Comparison(label, compute, reference, cases.corrupted_cache, batched=False))
     return found + _affine_comparisons()
 
 
@@ -201,12 +231,14 @@ def _affine_comparisons() -> list[Comparison]:
             lambda case: fc.curvature(case["query_input"], case["features"], case["reference"]),
             of_affine.curvature,
             cases.affine,
+            batched=False,
         ),
         Comparison(
             "log_ratios",
             lambda case: fc.log_ratios(case["query_input"], case["features"], case["pairs"]),
             of_affine.log_ratios,
             cases.affine,
+            batched=False,
         ),
         Comparison(
             "project",
@@ -228,12 +260,63 @@ def _affine_comparisons() -> list[Comparison]:
             of_affine.restoration_benefit,
             cases.projected,
         ),
+        Comparison(
+            "head_gradient",
+            lambda case: fc.head_gradient(case["output_projection"], case["gradient"]),
+            of_affine.head_gradient,
+            cases.projected,
+            batched=False,
+        ),
+        Comparison(
+            "generator",
+            lambda case: fc.generator(_planes(case)),
+            of_affine.generator,
+            cases.rotary,
+            batched=False,
+        ),
+        Comparison(
+            "relative_features",
+            lambda case: fc.relative_features(case["features"], case["reference"]),
+            of_affine.relative_features,
+            cases.affine,
+            batched=False,
+        ),
+        Comparison(
+            "reference_key_gauge",
+            lambda case: fc.reference_key_gauge(case["features"], case["reference"]),
+            of_affine.reference_key_gauge,
+            cases.affine,
+        ),
+        Comparison(
+            "mean_key_gauge",
+            lambda case: fc.mean_key_gauge(case["features"], mask=case["mask"]),
+            of_affine.mean_key_gauge,
+            cases.affine,
+        ),
+        Comparison(
+            "key_shift_gauge",
+            lambda case: fc.key_shift_gauge(case["projection"], case["key_shift"]),
+            of_affine.key_shift_gauge,
+            cases.affine,
+        ),
+        Comparison(
+            "residual_write",
+            lambda case: fc.residual_write(
+                case["residual"], _weights(case), case["head_projection"]
+            ),
+            of_affine.residual_write,
+            cases.affine,
+        ),
+        Comparison(
+            "augment", lambda case: fc.augment(case["query_input"]), of_affine.augment, cases.affine
+        ),
         Comparison("phase_context", _cells, of_affine.phase_context, cases.cells),
         Comparison(
             "signed_projections",
             lambda case: fc.signed_projections(_cells(case)),
             of_affine.signed_projections,
             cases.cells,
+            batched=False,
         ),
         Comparison(
             "regression_step",
@@ -246,6 +329,7 @@ def _affine_comparisons() -> list[Comparison]:
             lambda case: fc.aligned_rate(case["predictions"], case["reference"]),
             of_affine.aligned_rate,
             cases.episode,
+            batched=False,
         ),
     ]
 

@@ -13,7 +13,7 @@ from proofs.references.bank import (
     total,
     weigh,
 )
-from proofs.references.rotary import rotate
+from proofs.references.rotary import rotate, tangent
 
 
 def phi1(num, x, **_) -> Vector:
@@ -109,6 +109,54 @@ def restoration_benefit(num, error, change, **_) -> Vector:
     """‖e‖² − ‖e + Δ‖²."""
     before = dot(num, error, error)
     return [before - dot(num, add(error, row), add(error, row)) for row in change]
+
+
+def head_gradient(num, output_projection, gradient, **_) -> Matrix:
+    """W_{o,h} gᵀ for every head."""
+    return [[dot(num, row, gradient) for row in weight] for weight in output_projection]
+
+
+def relative_features(num, features, reference, **_) -> Matrix:
+    """a_j − a_{j₀} without the bias coordinate."""
+    return [sub(a, features[reference])[:-1] for a in features]
+
+
+def reference_key_gauge(num, features, reference, **_) -> Vector:
+    """a_{j₀}."""
+    return features[reference]
+
+
+def mean_key_gauge(num, features, mask, **_) -> Vector:
+    """The mean of the attended features."""
+    kept = attend(mask, features)
+    count = num.real(float(len(kept)))
+    return [g / count for g in weigh(num, [num.real(1.0)] * len(kept), kept)]
+
+
+def key_shift_gauge(num, projection, key_shift, **_) -> Vector:
+    """L b."""
+    return [dot(num, row, key_shift) for row in projection]
+
+
+def residual_write(num, residual, head_projection, **case) -> Vector:
+    """h + yW_o, with y the softmax readout itself."""
+    return add(residual, weigh(num, output(num, **case), head_projection))
+
+
+def augment(num, query_input, **_) -> Vector:
+    """(x, 1)."""
+    return [*query_input, num.real(1.0)]
+
+
+def generator(num, frequencies, layout, vector, **_) -> Matrix:
+    """A, column by column from the tangent at a unit shift."""
+    width = len(vector)
+    everything = [True] * len(frequencies)
+    columns = []
+    for j in range(width):
+        unit = [num.real(1.0 if i == j else 0.0) for i in range(width)]
+        columns.append(tangent(num, frequencies, layout, unit, num.real(1.0), everything))
+    return [[column[i] for column in columns] for i in range(width)]
 
 
 def phase_context(num, original, moved, rewritten, reordered, **_) -> list[Vector]:

@@ -115,7 +115,7 @@ def arb_precision(bits: int) -> Iterator[None]:
 
 def prove(reference: Callable[..., Any], arguments: dict[str, Any]) -> tuple[list[flint.arb], int]:
     """Evaluate a reference in balls until every output has PROVEN_BITS bits; return them and the precision."""
-    bits = _FIRST_PRECISION
+    bits, balls = _FIRST_PRECISION, []
     while bits <= _LAST_PRECISION:
         with arb_precision(bits):
             balls = flatten(reference(ArbNumbers, **as_numbers(ArbNumbers.real, arguments)))

@@ -1,0 +1,40 @@
+# `make verify` is the main job, `make test` the tests. Both build .venv from requirements.lock first.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+ARGS ?=
+
+.PHONY: verify test lint wheel clean help
+
+verify: $(READY)
+	$(VENV)/bin/finite-calculus verify $(ARGS)
+
+test: $(READY)
+	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+
+lint: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright
+
+wheel: $(READY)
+	$(VENV)/bin/python -m hatchling build -t wheel
+
+clean:
+	rm -rf $(VENV) dist
+
+help:
+	@echo "make verify   prove the calculus and hold the code against its references"
+	@echo "make test     run the tests"
+	@echo "make lint     ruff and pyright"
+	@echo "make wheel    build the wheel into dist/"
+	@echo "ARGS=... is passed on, e.g. make verify ARGS='--why main:response'"
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; " + sys.version.split()[0] + " found. Set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	@echo "Installing the locked versions of requirements.lock into $(VENV) (once; about two minutes) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "$(VENV) is ready."

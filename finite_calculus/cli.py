@@ -1,0 +1,169 @@
+"""The command line: `finite-calculus verify` and what else the package does from a shell."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Exact finite attention responses: verify the calculus and use it.",
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Exact finite attention responses: verify the calculus and use it."""
+
+
+@app.command()
+def verify(
+    only: Annotated[
+        str | None, typer.Option(help="Verify one statement by its label, e.g. main:response.")
+    ] = None,
+    why: Annotated[
+        str | None, typer.Option(help="Show one statement with its proof, and stop.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the whole ledger to this file.")
+    ] = None,
+    cases: Annotated[
+        int, typer.Option(min=1, help="Adversarial cases per function and precision.")
+    ] = 25,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one per core.")
+    ] = None,
+    require_coq: Annotated[
+        bool, typer.Option("--require-coq", help="Fail unless Coq checked every theorem.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
+) -> None:
+    """Prove every statement of the calculus and hold the code against its references.
+
+    Each statement is proved symbolically for every N and d, instantiated in exact rationals, mutated,
+    checked in Coq where Coq is installed, and its torch functions are compared with references of
+    proven accuracy. Exit code 1 if anything fails.
+
+    Example: `finite-calculus verify --why main:response`
+    """
+    from proofs import ledger
+
+    label = why or only
+    if label is not None:
+        _require_label(label)
+    if why is not None:
+        for line in ledger.explain(why):
+            print(line)
+        return
+    console = Console()
+    with _progress(console, quiet) as report:
+        found = ledger.verify(
+            only=only, cases=cases, jobs=jobs, with_coq=only is None or require_coq, progress=report
+        )
+    if json_file is not None:
+        json_file.write_text(json.dumps(found.as_json(), indent=1, ensure_ascii=False) + "\n")
+    if not quiet:
+        console.print(_table(found))
+    _print_failures(found)
+    coq_missing = require_coq and found.coq_status != "checked"
+    print(_summary_line(found))
+    if coq_missing:
+        print(f"Coq was required but is {found.coq_status}: {found.coq_reason}")
+    raise typer.Exit(1 if found.failed or coq_missing else 0)
+
+
+def main() -> None:
+    """Entry point of the console command."""
+    app()
+
+
+def _require_label(label: str) -> None:
+    from proofs.catalogue import entries
+
+    names = [name for entry in entries() for name in entry.names]
+    if label not in names:
+        import difflib
+
+        close = difflib.get_close_matches(label, names, n=3, cutoff=0.4)
+        hint = f" Did you mean {', '.join(close)}?" if close else ""
+        raise typer.BadParameter(f"no statement has the label {label!r}.{hint}")
+
+
+class _progress:
+    """A progress bar per stage on a terminal, one line per stage elsewhere, nothing when quiet."""
+
+    def __init__(self, console: Console, quiet: bool) -> None:
+        columns = (TextColumn("{task.description:>18}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Progress(*columns, console=console, disable=quiet or not console.is_terminal)
+        self._plain = not quiet and not console.is_terminal
+        self._stages: dict[str, object] = {}
+
+    def __enter__(self):
+        self._bars.start()
+        return self._report
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def _report(self, stage: str, done: int, total: int) -> None:
+        if stage not in self._stages:
+            self._stages[stage] = self._bars.add_task(stage, total=total)
+            if self._plain:
+                print(f"{stage} ({total}) ...", flush=True)
+        self._bars.update(self._stages[stage], completed=done, total=total)  # pyright: ignore
+
+
+def _table(found) -> Table:
+    table = Table(title="Ledger", header_style="bold", row_styles=("", "dim"))
+    for column in ("statement", "kind", "proof", "Coq", "bits", "float64", "float32"):
+        table.add_column(column, overflow="fold")
+    for row in found.rows:
+        style = "bold red" if row.failures else None
+        table.add_row(
+            "\n".join((row.label, *row.aliases)),
+            row.kind,
+            row.proof,
+            row.coq if not row.coq_theorems else f"{row.coq} ({len(row.coq_theorems)})",
+            str(row.reference_bits or "–"),
+            _numeric_text(row.float64),
+            _numeric_text(row.float32),
+            style=style,
+        )
+    return table
+
+
+def _numeric_text(numeric) -> str:
+    if numeric is None:
+        return "–"
+    return f"{numeric.violations}/{numeric.cases} worst {numeric.worst_over_bound:.2f}"
+
+
+def _print_failures(found) -> None:
+    for row in found.rows:
+        for failure in row.failures:
+            print(f"FAILED {row.label}: {failure}")
+    for failure in found.failures:
+        print(f"FAILED {failure}")
+
+
+def _summary_line(found) -> str:
+    s = found.summary
+    coq = f"Coq {s['coq_checked']}/{s['coq_theorems']} theorems checked"
+    if found.coq_status == "not checked":
+        coq = f"Coq not checked ({found.coq_reason}), {s['coq_theorems']} theorems"
+    return (
+        f"{s['entries']} statements: {s['proved']} proved, {s['definitions']} definitions, "
+        f"{s['failed']} failed; labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
+        f"{s['mutants']}; {s['figures']}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Native checks of Hugging Face models: the gate that experiments stand behind."""

@@ -1,0 +1,40 @@
+"""The search for cofactors by division. It is not trusted: the kernel expands what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import sympy as sp
+
+
+def divide(
+    numerator: sp.Expr, conditions: Sequence[sp.Expr], pivots: Sequence[sp.Expr]
+) -> tuple[list[sp.Expr], sp.Expr]:
+    """Cofactors q and a remainder r with numerator = Σ q·condition + r.
+
+    Each condition is monic in a power of its pivot and uses only later pivots, so with the pivots
+    first in a lexicographic order the leading monomials are coprime: the conditions are a Gröbner
+    basis, and r = 0 exactly when the numerator lies in their ideal.
+    """
+    if numerator == 0 or not conditions:
+        return [sp.Integer(0)] * len(conditions), numerator
+    sums = [node for expr in (numerator, *conditions) for node in _outermost(expr)]
+    # Moments share index symbols, which polynomial division must not look into.
+    nodes = sorted({*pivots, *sums}, key=sp.default_sort_key)
+    opaque = {node: sp.Dummy(sp.sstr(node)) for node in nodes}
+    dividend, *divisors = (expr.xreplace(opaque) for expr in (numerator, *conditions))
+    first = [opaque[pivot] for pivot in pivots]
+    symbols = dividend.free_symbols.union(*(expr.free_symbols for expr in divisors))
+    rest = sorted(symbols - set(first), key=sp.default_sort_key)
+    found: Any = sp.reduced(dividend, divisors, *first, *rest, order="lex")
+    back = {symbol: node for node, symbol in opaque.items()}
+    cofactors, remainder = ([part.xreplace(back) for part in found[0]], found[1].xreplace(back))
+    return cofactors, remainder
+
+
+def _outermost(expr: sp.Basic) -> list[sp.Expr]:
+    """The nodes that are not built from arithmetic: sums over an index, in practice."""
+    if isinstance(expr, sp.Add | sp.Mul | sp.Pow):
+        return [node for arg in expr.args for node in _outermost(arg)]
+    return [] if isinstance(expr, sp.Symbol | sp.Number) else [cast("sp.Expr", expr)]

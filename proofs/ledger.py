@@ -1,0 +1,326 @@
+"""The ledger: one row for each statement, saying how it is proved and how the code stands against it.
+
+Rows combine four independent kinds of evidence: the symbolic certificate with its exact-rational
+instances, the Coq theorem, the reference in Arb balls, and the torch function compared with that
+reference in both precisions. What was not run says "not checked"; only what was run and held counts.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+import torch
+
+from proofs import arithmetic, coq_check, mutation, rational
+from proofs.catalogue import entries, find
+from proofs.checks import CHECKS, checks_of
+from proofs.comparison import DTYPES, Outcome, run
+from proofs.entry import Entry, Kind
+from proofs.labels import REQUIRED
+
+Progress = Callable[[str, int, int], None]
+NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """Cases of all functions of an entry in one dtype."""
+
+    cases: int
+    violations: int
+    worst_over_bound: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One entry of the ledger."""
+
+    label: str
+    aliases: tuple[str, ...]
+    kind: str
+    title: str
+    proof: str
+    scope: str
+    coq: str
+    coq_theorems: tuple[str, ...]
+    reference_bits: int | None
+    float64: Numeric | None
+    float32: Numeric | None
+    native: str
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All rows, the summary and what failed."""
+
+    rows: tuple[Row, ...]
+    labels_required: int
+    labels_covered: int
+    coq_status: str
+    coq_reason: str
+    coq_theorems: int
+    coq_checked: int
+    mutants: str
+    figures: str
+    failures: tuple[str, ...] = field(default=())
+
+    @property
+    def failed(self) -> int:
+        """Rows with a failure, and failures that belong to no row."""
+        return sum(bool(row.failures) for row in self.rows) + len(self.failures)
+
+    @property
+    def summary(self) -> dict[str, object]:
+        """The figures of the last line and of the JSON."""
+        definitions = sum(row.kind == Kind.DEFINITION for row in self.rows)
+        proved = sum(row.proof == "proved" for row in self.rows)
+        return {
+            "entries": len(self.rows),
+            "labels_required": self.labels_required,
+            "labels_covered": self.labels_covered,
+            "proved": proved,
+            "definitions": definitions,
+            "failed": self.failed,
+            "coq_theorems": self.coq_theorems,
+            "coq_checked": self.coq_checked,
+            "coq": self.coq_status,
+            "mutants": self.mutants,
+            "figures": self.figures,
+        }
+
+    def as_json(self) -> dict[str, object]:
+        """The whole ledger as plain data."""
+        return {
+            "summary": self.summary,
+            "entries": [_row_json(row) for row in self.rows],
+            "failures": list(self.failures),
+        }
+
+
+def verify(
+    *,
+    only: str | None = None,
+    cases: int = 25,
+    jobs: int | None = None,
+    with_coq: bool = True,
+    with_mutation: bool = True,
+    progress: Progress = lambda stage, done, total: None,
+) -> Ledger:
+    """Prove, instantiate, mutate, compile and compare everything, or one entry."""
+    chosen = entries() if only is None else (find(only),)
+    jobs = jobs or os.cpu_count() or 1
+    proofs = dict(_parallel("symbolic proofs", _prove, [e.label for e in chosen], jobs, progress))
+    names = sorted({check.function for e in chosen for f in e.functions for check in checks_of(f)})
+    work = [(name, dtype, cases) for name in names for dtype in DTYPES]
+    outcomes = dict(_parallel("comparisons", _compare, work, jobs, progress))
+    figures = arithmetic.audit()
+    mutants = mutation.Report(())
+    if with_mutation:
+        reports = _parallel("formula mutants", _mutate, [e.label for e in chosen], jobs, progress)
+        mutants = mutation.Report(tuple(o for _, report in reports for o in report.outcomes))
+    coq = _coq(with_coq, progress)
+    by_label = coq_check.by_label()
+    rows = tuple(_row(e, proofs[e.label], outcomes, coq, by_label, figures) for e in chosen)
+    covered = {name for e in entries() for name in (e.label, *e.aliases)}
+    return Ledger(
+        rows=rows,
+        labels_required=len(REQUIRED),
+        labels_covered=len(set(REQUIRED) & covered),
+        coq_status=coq.status,
+        coq_reason=coq.reason,
+        coq_theorems=len(coq_check.theorems()),
+        coq_checked=sum(report.status == "checked" for report in coq.theorems.values()),
+        mutants=str(mutants) if with_mutation else NOT_CHECKED,
+        figures=_figure_text(figures),
+        failures=tuple(_loose_failures(coq, mutants, set(REQUIRED) - covered)),
+    )
+
+
+def explain(label: str) -> Iterator[str]:
+    """An entry in full: statement, assumptions, certificates, Coq theorems and functions."""
+    from proofs.entry import ASSUMPTIONS
+
+    entry = find(label)
+    yield f"{entry.label} ({entry.kind}): {entry.title}"
+    yield f"  {entry.text}"
+    if len(entry.names) > 1:
+        yield f"also: {', '.join(entry.names[1:])}"
+    yield f"scope: {entry.scope}"
+    for name in entry.assumptions:
+        yield f"assumes: {ASSUMPTIONS[name]}"
+    for statement in entry.statements:
+        yield ""
+        yield str(statement.prove())
+        for instance in rational.instantiate(statement):
+            verdict = "holds" if instance.ok else "FAILS"
+            yield f"      N = {instance.size}: {verdict} ({instance.arithmetic})"
+    yield ""
+    theorems, by_label = coq_check.theorems(), coq_check.by_label()
+    for identifier in _theorem_ids(entry, by_label):
+        theorem = theorems[identifier]
+        yield f"Coq: {identifier}, line {theorem.line}: {theorem.comment}"
+    if not _theorem_ids(entry, by_label):
+        yield "Coq: no theorem yet"
+    for function in entry.functions:
+        listed = ", ".join(check.function for check in checks_of(function)) or "none"
+        yield f"torch: finite_calculus.{function}; checks: {listed}"
+
+
+@dataclass(frozen=True)
+class _EntryProof:
+    statements: int
+    failures: tuple[str, ...]
+
+
+def _prove(label: str) -> _EntryProof:
+    """Prove and instantiate every statement of an entry."""
+    failures: list[str] = []
+    statements = find(label).statements
+    for statement in statements:
+        certificate = statement.prove()
+        if not certificate.ok:
+            failures.append(f"not proved: {statement.name}: {statement}")
+        failures += [
+            f"fails at N = {instance.size}: {statement.name}: {instance.detail}"
+            for instance in rational.instantiate(statement)
+            if not instance.ok
+        ]
+    return _EntryProof(len(statements), tuple(failures))
+
+
+def _mutate(label: str) -> mutation.Report:
+    reports = [mutation.mutate(statement) for statement in find(label).statements]
+    return mutation.Report(tuple(o for report in reports for o in report.outcomes))
+
+
+def _compare(work: tuple[str, str, int]) -> Outcome:
+    name, dtype, cases = work
+    return run(CHECKS[name], dtype, cases)
+
+
+def _coq(wanted: bool, progress: Progress) -> coq_check.CoqReport:
+    if not wanted:
+        return coq_check.CoqReport(NOT_CHECKED, None, 0.0, {}, reason="not asked for")
+    total = len({theorem.module for theorem in coq_check.theorems().values()})
+    count = iter(range(1, total + 10_000))
+    return coq_check.check(lambda _: progress("Coq", min(next(count), total), total))
+
+
+def _row(
+    entry: Entry,
+    proof: _EntryProof,
+    outcomes: dict[tuple[str, str, int], Outcome],
+    coq: coq_check.CoqReport,
+    by_label: dict[str, tuple[str, ...]],
+    figures: Sequence[arithmetic.Outcome],
+) -> Row:
+    mine = {check.function for function in entry.functions for check in checks_of(function)}
+    runs = [outcome for (name, _, _), outcome in outcomes.items() if name in mine]
+    failures = list(proof.failures)
+    failures += [
+        f"{o.function} {o.dtype}: {o.violations} of {o.cases} cases beyond their bound, "
+        f"worst {o.worst_over_bound:.3g}, case {o.worst_case}"
+        for o in runs
+        if o.violations
+    ]
+    theorems = _theorem_ids(entry, by_label)
+    status = _coq_status(theorems, coq)
+    if status == "failed":
+        failures.append(f"Coq: {', '.join(theorems)} failed")
+    proved = "proved" if proof.statements and not proof.failures else "failed"
+    if entry.kind is Kind.ARITHMETIC:
+        wrong = arithmetic.unexpected(figures)
+        failures += [f"printed figure {name} is not as expected" for name in wrong]
+        proved = "failed" if wrong else "recomputed"
+    elif proved == "proved" and entry.kind is Kind.DEFINITION:
+        proved = "evaluated"
+    elif not proof.statements:
+        failures.append("the entry carries no statement")
+    return Row(
+        label=entry.label,
+        aliases=entry.names[1:],
+        kind=str(entry.kind),
+        title=entry.title,
+        proof=proved,
+        scope=entry.scope,
+        coq=status,
+        coq_theorems=theorems,
+        reference_bits=max((o.reference_bits for o in runs), default=None),
+        float64=_numeric(runs, "float64"),
+        float32=_numeric(runs, "float32"),
+        native=NOT_CHECKED,
+        failures=tuple(failures),
+    )
+
+
+def _theorem_ids(entry: Entry, by_label: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    found = [identifier for name in entry.names for identifier in by_label.get(name, ())]
+    return tuple(dict.fromkeys(found))
+
+
+def _coq_status(theorems: tuple[str, ...], coq: coq_check.CoqReport) -> str:
+    if not theorems:
+        return "none"
+    if coq.status == NOT_CHECKED:
+        return NOT_CHECKED
+    states = {coq.theorems[name].status if name in coq.theorems else "failed" for name in theorems}
+    return "checked" if states == {"checked"} else "failed"
+
+
+def _numeric(runs: Iterable[Outcome], dtype: str) -> Numeric | None:
+    mine = [outcome for outcome in runs if outcome.dtype == dtype]
+    if not mine:
+        return None
+    return Numeric(
+        cases=sum(o.cases for o in mine),
+        violations=sum(o.violations for o in mine),
+        worst_over_bound=max(o.worst_over_bound for o in mine),
+    )
+
+
+def _loose_failures(
+    coq: coq_check.CoqReport, mutants: mutation.Report, missing: Iterable[str]
+) -> Iterator[str]:
+    yield from (f"Coq: {failure}" for failure in coq.failures)
+    if coq.status == "failed" and not coq.failures:
+        yield f"Coq: {coq.reason}"
+    for verdict in (mutation.Verdict.SURVIVOR, mutation.Verdict.UNDECIDED):
+        yield from (f"mutant {verdict}: {o.statement}: {o.text}" for o in mutants.of(verdict))
+    yield from (f"no entry for the label {label}" for label in sorted(missing))
+
+
+def _figure_text(figures: Sequence[arithmetic.Outcome]) -> str:
+    return f"{sum(o.consistent for o in figures)} of {len(figures)} printed figures consistent"
+
+
+def _row_json(row: Row) -> dict[str, object]:
+    data = asdict(row)
+    data["coq"] = {"status": row.coq, "theorems": list(data.pop("coq_theorems"))}
+    return data
+
+
+def _parallel(
+    stage: str, work: Callable, items: Sequence, jobs: int, progress: Progress
+) -> Iterator[tuple]:
+    """Run `work` on every item in forked processes, in any order, reporting progress."""
+    progress(stage, 0, len(items))
+    if jobs == 1 or len(items) < 2:
+        for count, item in enumerate(items, 1):
+            yield item, work(item)
+            progress(stage, count, len(items))
+        return
+    # Forked, so that the catalogue is built once; each worker keeps to one core.
+    context = multiprocessing.get_context("fork")
+    entries()
+    with context.Pool(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        pairs = ((work, item) for item in items)
+        for count, done in enumerate(pool.imap_unordered(_call, pairs), 1):
+            yield done
+            progress(stage, count, len(items))
+
+
+def _call(pair: tuple[Callable, object]) -> tuple[object, object]:
+    work, item = pair
+    return item, work(item)

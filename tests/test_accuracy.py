@@ -1,0 +1,64 @@
+"""Every public function against its reference: no error exceeds its derived bound."""
+
+import inspect
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import finite_calculus as fc
+from proofs import cases
+from proofs.checks import CHECKS, builder, checks_of
+from proofs.comparison import Comparison, run
+from proofs.comparisons import COMPARISONS
+from tests.strategies import banks
+
+ON_BANKS = [name for name, found in COMPARISONS.items() if found.draw is cases.bank]
+# Nothing is computed by these: error bounds themselves, and what tests/test_rounding.py covers.
+MACHINERY = {"track", "error_of", "value_of", "upper"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ON_BANKS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_computed_values_lie_within_their_bounds(name: str, dtype: str, data) -> None:
+    (sample,) = COMPARISONS[name].measure(data.draw(banks(dtype)))
+    assert sample.over_bound <= 1
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", CHECKS)
+def test_seeded_adversarial_cases_hold(name: str, dtype: str) -> None:
+    outcome = run(CHECKS[name], dtype, 40, seed=1000)
+    assert outcome.violations == 0, f"replay with (seed, index) {outcome.worst_case}"
+    assert outcome.cases == 40
+
+
+def test_every_public_function_has_a_check() -> None:
+    functions = {name for name, item in vars(fc).items() if inspect.isfunction(item)}
+    unchecked = {name for name in functions - MACHINERY if not checks_of(name)}
+    assert not unchecked
+
+
+def test_every_check_names_a_public_function() -> None:
+    assert not {name for name in CHECKS if not hasattr(fc, builder(name))}
+
+
+def test_references_do_not_depend_on_the_torch_core() -> None:
+    for comparison in COMPARISONS.values():
+        module = inspect.getmodule(comparison.reference)
+        assert module is not None
+        if module.__name__.startswith("proofs.references"):
+            assert "torch" not in vars(module)
+            assert "finite_calculus" not in inspect.getsource(module)
+
+
+def test_a_wrong_formula_is_a_violation() -> None:
+    found = COMPARISONS["finite_response"]
+
+    def without_renormalisation(case):
+        readout = fc.freeze(case["scores"], case["values"], mask=case["mask"])
+        return fc.linear_response(readout, case["score_delta"])
+
+    broken = Comparison("finite_response", without_renormalisation, found.reference, found.draw)
+    assert run(broken, "float64", 40).violations > 20

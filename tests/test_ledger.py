@@ -1,0 +1,120 @@
+"""The ledger counts only what was run and held, and says where something broke."""
+
+import dataclasses
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import finite_calculus as fc
+from finite_calculus.cli import app
+from proofs import catalogue, checks, coq_check, ledger
+from proofs.comparison import Comparison
+from proofs.labels import REQUIRED
+
+LABEL = "main:response"
+
+
+def run_one(**options):
+    given = {"only": LABEL, "cases": 3, "jobs": 1, "with_coq": False, "with_mutation": False}
+    return ledger.verify(**{**given, **options})
+
+
+def command(*arguments: str):
+    return CliRunner().invoke(app, ["verify", *arguments])
+
+
+def test_a_sound_entry_is_proved_and_within_its_bounds() -> None:
+    found = run_one()
+    (row,) = found.rows
+    assert (row.proof, row.failures, found.failed) == ("proved", (), 0)
+    assert row.float64 is not None
+    assert row.float64.cases >= 3
+    assert 0 < row.float64.worst_over_bound <= 1
+    assert row.reference_bits is not None
+    assert row.reference_bits >= 128
+
+
+def test_seventy_labels_are_required_and_covered() -> None:
+    found = run_one()
+    assert (found.labels_required, found.labels_covered) == (70, 70)
+    assert len(set(REQUIRED)) == 70
+
+
+def test_a_broken_formula_in_the_torch_code_is_caught_and_named(monkeypatch) -> None:
+    sound = checks.CHECKS["finite_response"]
+    assert isinstance(sound, Comparison)
+
+    def without_the_interaction(case):
+        readout = fc.freeze(case["scores"], case["values"], mask=case["mask"])
+        key = fc.key_response(readout, case["score_delta"])
+        return key + fc.value_response(readout, case["value_delta"])
+
+    broken = dataclasses.replace(sound, compute=without_the_interaction)
+    monkeypatch.setitem(checks.CHECKS, "finite_response", broken)
+    found = run_one(cases=6)
+    assert found.failed == 1
+    assert any("finite_response float64" in failure for failure in found.rows[0].failures)
+
+
+def test_a_wrong_sign_in_a_statement_is_caught_and_named(monkeypatch) -> None:
+    entry = catalogue.find(LABEL)
+    first, *rest = entry.statements
+    wrong = dataclasses.replace(first, rhs=-first.rhs)
+    mutated = dataclasses.replace(entry, statements=(wrong, *rest))
+    monkeypatch.setattr(ledger, "find", lambda label: mutated)
+    found = run_one()
+    (row,) = found.rows
+    assert row.proof == "failed"
+    assert any("not proved" in failure and first.name in failure for failure in row.failures)
+    assert any("fails at N" in failure for failure in row.failures)
+
+
+def test_a_failed_coq_check_fails_the_ledger_and_says_where(monkeypatch) -> None:
+    failure = coq_check.Failure("Response.v", 12, "response", "no such goal")
+    broken = coq_check.CoqReport("failed", "8.16", 1.0, {}, (failure,))
+    monkeypatch.setattr(coq_check, "check", lambda *_, **__: broken)
+    found = run_one(with_coq=True)
+    assert found.rows[0].coq == "failed"
+    assert any("Response.v:12" in text for text in found.failures)
+
+
+def test_without_coq_the_ledger_says_not_checked_and_counts_nothing(monkeypatch) -> None:
+    absent = coq_check.CoqReport("not checked", None, 0.0, {}, (), "coqc is not installed")
+    monkeypatch.setattr(coq_check, "check", lambda *_, **__: absent)
+    found = run_one(with_coq=True)
+    assert (found.rows[0].coq, found.coq_checked, found.failed) == ("not checked", 0, 0)
+    assert command("--only", LABEL, "--cases", "2", "--quiet", "--require-coq").exit_code == 1
+
+
+def test_the_json_has_the_promised_fields(tmp_path) -> None:
+    target = tmp_path / "ledger.json"
+    result = command("--only", LABEL, "--cases", "2", "--jobs", "1", "--quiet", "--json", str(target))
+    assert result.exit_code == 0
+    data = json.loads(target.read_text())
+    promised = {"entries", "labels_required", "labels_covered", "proved", "definitions", "failed"}
+    assert promised | {"coq_theorems", "coq_checked"} <= set(data["summary"])
+    (entry,) = data["entries"]
+    fields = {"label", "aliases", "kind", "proof", "scope", "coq", "reference_bits", "native"}
+    assert fields | {"float64", "float32"} <= set(entry)
+    assert {"cases", "violations", "worst_over_bound"} == set(entry["float64"])
+
+
+def test_why_shows_statement_assumptions_certificate_and_theorem() -> None:
+    result = command("--why", "eq:finiteincrement")
+    assert result.exit_code == 0
+    for part in ("main:response", "assumes:", "proved:", "N = 64: holds", "Coq: Response.response"):
+        assert part in result.output
+
+
+@pytest.mark.parametrize("option", ["--why", "--only"])
+def test_an_unknown_label_is_refused_with_a_suggestion(option) -> None:
+    result = command(option, "main:respons")
+    assert result.exit_code == 2
+    assert "main:respons" in result.output
+    assert "Did you mean" in result.output
+
+
+def test_the_summary_is_the_last_line() -> None:
+    result = command("--only", LABEL, "--cases", "2", "--jobs", "1")
+    assert result.output.strip().splitlines()[-1].startswith("1 statements: 1 proved")

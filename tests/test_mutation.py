@@ -1,0 +1,92 @@
+"""Formula mutation finds every neighbour of a statement, and a method that believes too much."""
+
+import dataclasses
+
+import sympy as sp
+
+from proofs.catalogue import find
+from proofs.mutation import Verdict, combine, mutants, mutate
+from proofs.statements import Statement
+from proofs.sums import Certificate, Index, S
+from proofs.vocabulary import ONE, p, v, weights
+
+inside, other = Index("1_S", idempotent=True), Index("1_T", idempotent=True)
+y, c = sp.symbols("y c", real=True)
+CENTRE = Statement(
+    name="centre",
+    lhs=S(p * (v - y)),
+    rhs=sp.Integer(0),
+    hypotheses=((S(p), ONE), (S(p * v), y)),
+    model=((p, weights), (y, S(p * v))),
+    scope="",
+)
+
+
+def believe(statement: Statement) -> Certificate:
+    return Certificate(statement.name, sp.Integer(0))
+
+
+def give_up(statement: Statement) -> Certificate:
+    raise ValueError("no verdict")
+
+
+def texts(statement: Statement) -> set[str]:
+    return {str(mutant) for mutant in mutants(statement)}
+
+
+def test_mutants_change_one_thing_at_a_time():
+    found = texts(CENTRE)
+    assert "S(p*(v + y)) = 0" in found  # a sign
+    assert "S(p*v) = 0" in found  # a dropped term
+    assert "S(v - y) = 0" in found  # a dropped factor
+    assert "S(v*(v - y)) = 0" in found  # a swapped symbol
+    assert "S(p*(v - y)) = 1" in found  # a constant
+    assert str(CENTRE) not in found
+
+
+def test_mutants_change_index_sets():
+    found = texts(dataclasses.replace(CENTRE, lhs=S(inside * p), rhs=S(other * p)))
+    assert {"S(1_T*p) = S(1_T*p)", "S(p) = S(1_T*p)", "S(p*(1 - 1_S)) = S(1_T*p)"} <= found
+
+
+def test_mutants_change_exponents():
+    found = texts(dataclasses.replace(CENTRE, lhs=S(p * v**2)))
+    assert {"S(p*v**3) = 0", "S(p*v) = 0"} <= found
+
+
+def test_sound_method_leaves_no_survivor():
+    report = mutate(CENTRE)
+    assert report.ok
+    assert report.count(Verdict.REJECTED) > 0
+
+
+def test_true_neighbour_is_listed_with_its_text():
+    zero = dataclasses.replace(CENTRE, lhs=S(c * p * (v - y)))
+    listed = [outcome.text for outcome in mutate(zero).of(Verdict.TRUE)]
+    assert "S(p*(v - y)) = 0" in listed
+
+
+def test_method_that_believes_everything_is_caught():
+    report = mutate(dataclasses.replace(CENTRE, method=believe))
+    assert not report.ok
+    assert report.count(Verdict.SURVIVOR) == sum(
+        outcome.verdict is Verdict.REJECTED for outcome in mutate(CENTRE).outcomes
+    )
+
+
+def test_method_without_a_verdict_needs_the_model():
+    report = mutate(dataclasses.replace(CENTRE, method=give_up))
+    assert report.count(Verdict.UNDECIDED) == mutate(CENTRE).count(Verdict.TRUE)
+    assert report.count(Verdict.REJECTED) == mutate(CENTRE).count(Verdict.REJECTED)
+
+
+def test_matrices_that_do_not_fit_are_not_mutants():
+    (statement,) = find("eq:residual").statements
+    assert mutate(statement).ok
+
+
+def test_each_kind_of_proof_rejects_its_mutants():
+    labels = ("eq:sparsetv", "eq:residual", "needed:half-angle", "eq:certifiedlocalranking")
+    report = combine(mutate(s) for label in labels for s in find(label).statements)
+    assert report.ok
+    assert report.count(Verdict.TRUE) < report.count(Verdict.REJECTED) / 10

@@ -1,0 +1,304 @@
+"""Where plain formulas fail: each regime, with the plain form that loses it and ours that does not.
+
+The plain form must really fail, or the regime tests nothing; ours must stay within 1e-13 of the
+definition in Arb, relative to the largest entry of the result.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+import finite_calculus as fc
+from proofs.references import bank, effective
+from proofs.references.numbers import distance, prove
+
+# The project's promise for float64 in every regime.
+PROMISE = 1e-13
+MASK_ALL = [True] * 8
+
+
+def numbers(seed: int, *shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def relative_error(value: torch.Tensor, reference: Callable[..., Any], **case: Any) -> float:
+    arguments = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in case.items()}
+    balls, _ = prove(reference, arguments)
+    flat = value.flatten().tolist()
+    assert len(flat) == len(balls)
+    worst = max(distance(x, ball) for x, ball in zip(flat, balls, strict=True))
+    return worst / max(abs(float(ball.mid())) for ball in balls)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A bank in some regime, the reference, the plain form, and the error it must at least have."""
+
+    name: str
+    reference: Callable[..., Any]
+    plain: Callable[..., torch.Tensor]
+    ours: Callable[..., torch.Tensor]
+    plain_error: float
+    lead: float = 0.0
+    increments: Callable[[torch.Tensor], torch.Tensor] = lambda z: z
+
+    def case(self, seed: int) -> dict[str, Any]:
+        scores = numbers(seed, 8)
+        scores[3] = scores.max() + self.lead if self.lead else scores[3]
+        return {
+            "scores": scores,
+            "values": numbers(seed + 1, 8, 3),
+            "score_delta": self.increments(numbers(seed + 2, 8)),
+            "second_delta": self.increments(numbers(seed + 3, 8)),
+            "value_delta": numbers(seed + 4, 8, 3),
+            "mask": MASK_ALL,
+            "removed": [[j == 3 for j in range(8)]],
+        }
+
+
+def softmax_difference(scores, score_delta, **_):
+    return torch.softmax(scores + score_delta, -1) - torch.softmax(scores, -1)
+
+
+def paper_recipe(scores, score_delta, **_):
+    before, after = torch.log_softmax(scores, -1), torch.log_softmax(scores + score_delta, -1)
+    t = after - before
+    return torch.where(t >= 0, -after.exp() * torch.expm1(-t), before.exp() * torch.expm1(t))
+
+
+def readout_difference(scores, values, score_delta, **_):
+    return softmax_difference(scores, score_delta) @ values
+
+
+def subtracted_readouts(scores, values, score_delta, **_):
+    return torch.softmax(scores + score_delta, -1) @ values - torch.softmax(scores, -1) @ values
+
+
+def plain_divergence(scores, score_delta, **_):
+    probs = torch.softmax(scores, -1)
+    return (probs * score_delta.exp()).sum().log() - (probs * score_delta).sum()
+
+
+def plain_denominator(scores, score_delta, **_):
+    probs = torch.softmax(scores, -1)
+    return torch.log(1 + (probs * torch.expm1(score_delta)).sum())
+
+
+def overflowing_denominator(scores, score_delta, **_):
+    return torch.log((torch.softmax(scores, -1) * score_delta.exp()).sum())
+
+
+def plain_deletion(scores, values, removed, **_):
+    probs = torch.softmax(scores, -1)
+    gone = torch.tensor(removed[0])
+    mass, weighed = probs[gone].sum(), probs[gone] @ values[gone]
+    return (mass * (probs @ values) - weighed) / (1 - mass)
+
+
+def plain_single_repair(scores, values, score_delta, value_delta, **_):
+    probs, growth = torch.softmax(scores, -1)[:, None], torch.expm1(score_delta)[:, None]
+    inside = growth * (values - probs.T @ values) + (1 + growth) * value_delta
+    return probs / (1 + probs * growth) * inside
+
+
+def plain_band_interaction(scores, values, score_delta, second_delta, **_):
+    def readout(*edits):
+        return torch.softmax(scores + sum(edits), -1) @ values
+
+    joint = readout(score_delta, second_delta) - readout(score_delta)
+    return joint - readout(second_delta) + readout()
+
+
+def plain_grown_weights(scores, values, score_delta, **_):
+    probs = torch.softmax(scores, -1)
+    edited = probs * torch.exp(score_delta)
+    return (edited / edited.sum()) @ values - probs @ values
+
+
+def on_readout(function: Callable, *names: str) -> Callable:
+    return lambda **case: function(
+        fc.freeze(case["scores"], case["values"]), *[case[name] for name in names]
+    )
+
+
+def tiny(size: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda z: size * z
+
+
+def against_the_lead(lead: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The dominant key loses its lead and more."""
+    return lambda z: torch.where(torch.arange(8) == 3, -lead - 3 + 0 * z, 0.0)
+
+
+CHANGE = on_readout(fc.probability_change, "score_delta")
+RESPONSE = on_readout(fc.key_response, "score_delta")
+NORMALISER = on_readout(fc.log_normaliser, "score_delta")
+REPAIR = on_readout(fc.restoration_response, "score_delta", "value_delta")
+DELETION = on_readout(
+    lambda readout, removed: fc.deletion_response(readout, torch.tensor(removed)), "removed"
+)
+BANDS = on_readout(fc.band_interaction, "score_delta", "second_delta")
+
+REGIMES = [
+    *[
+        Regime(f"small increments {size:g}, {name}", bank.probability_change, plain, CHANGE, error, increments=tiny(size))
+        for name, plain in (("difference", softmax_difference), ("the paper's recipe", paper_recipe))
+        for size, error in ((1e-8, 1e-10), (1e-12, 1e-6), (1e-16, 1e-2))
+    ],
+    Regime(
+        "nearly common shift",
+        bank.probability_change,
+        softmax_difference,
+        CHANGE,
+        1e-9,
+        increments=lambda z: 50 + 1e-8 * z,
+    ),
+    *[
+        Regime(
+            f"divergence at {size:g}",
+            bank.divergence,
+            plain_divergence,
+            on_readout(fc.divergence, "score_delta"),
+            error,
+            increments=tiny(size),
+        )
+        for size, error in ((1e-3, 1e-11), (1e-6, 1e-6), (1e-9, 1.0))
+    ],
+    *[
+        Regime(
+            f"denominator, lead {lead:g}",
+            bank.log_normaliser,
+            plain_denominator,
+            NORMALISER,
+            error,
+            lead=lead,
+            increments=against_the_lead(lead),
+        )
+        for lead, error in ((20.0, 1e-11), (36.0, 1e-3), (50.0, 1e-3))
+    ],
+    *[
+        Regime(
+            f"single restoration, lead {lead:g}",
+            bank.restoration_response,
+            plain_single_repair,
+            REPAIR,
+            error,
+            lead=lead,
+            increments=against_the_lead(lead),
+        )
+        for lead, error in ((20.0, 1e-11), (36.0, 1e-4), (50.0, 1e-4))
+    ],
+    *[
+        Regime(f"readout by subtraction, lead {lead:g}", bank.key_response, subtracted_readouts, RESPONSE, error, lead=lead)
+        for lead, error in ((10.0, 1e-12), (25.0, 1e-7), (40.0, 1e-2))
+    ],
+    Regime(
+        "increments of 600 to 900",
+        bank.log_normaliser,
+        overflowing_denominator,
+        NORMALISER,
+        1.0,
+        increments=lambda z: 750 + 50 * z.clamp(-3, 3),
+    ),
+    *[
+        Regime(f"deletion, lead {lead:g}", bank.deletion_response, plain_deletion, DELETION, error, lead=lead)
+        for lead, error in ((20.0, 1e-11), (36.0, 1e-3), (50.0, 1e-3))
+    ],
+    *[
+        Regime(f"band interaction at {size:g}", bank.band_interaction, plain_band_interaction, BANDS, error, increments=tiny(size))
+        for size, error in ((1e-2, 1e-12), (1e-5, 1e-7), (1e-8, 1e-2))
+    ],
+    Regime(
+        "subnormal probabilities",
+        bank.key_response,
+        plain_grown_weights,
+        RESPONSE,
+        1e-4,
+        lead=740.0,
+        increments=lambda z: torch.where(torch.arange(8) == 3, 0.0, 740 + z),
+    ),
+]
+
+
+@pytest.mark.parametrize("regime", REGIMES, ids=lambda regime: regime.name)
+def test_our_form_keeps_the_digits_that_the_plain_form_loses(regime: Regime) -> None:
+    ours, plain = [], []
+    for seed in range(0, 200, 10):
+        case = regime.case(seed)
+        ours.append(relative_error(regime.ours(**case), regime.reference, **case))
+        plain.append(relative_error(regime.plain(**case), regime.reference, **case))
+    assert max(ours) <= PROMISE
+    assert max(plain) >= regime.plain_error
+
+
+def test_phi1_near_zero_keeps_the_digits_that_the_quotient_loses() -> None:
+    x = 10.0 ** torch.linspace(-20, -1, 50, dtype=torch.float64)
+    assert relative_error(fc.phi1(x), effective.phi1, x=x) <= PROMISE
+    assert relative_error((x.exp() - 1) / x, effective.phi1, x=x) >= 0.5
+
+
+def test_a_tiny_rotation_keeps_the_digits_that_cos_minus_one_loses() -> None:
+    angle = torch.tensor([1e-3, 1e-6, 1e-9, 1e-12], dtype=torch.float64)
+    rotary = fc.Rotary(angle, 8)
+    moved = fc.displacement(rotary, torch.tensor([1.0] * 4 + [0.0] * 4).double(), 1.0)[:4]
+
+    def lowered(num, x):
+        return [num.cos(a) - num.real(1.0) for a in x]
+
+    for k in range(4):
+        assert relative_error(moved[k : k + 1], lowered, x=angle[k : k + 1]) <= PROMISE
+    assert relative_error(angle[-1:].cos() - 1, lowered, x=angle[-1:]) >= 0.5
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_effective_weights_survive_scores_of_900_in_the_gauge_of_the_largest_score(sign) -> None:
+    query, values = torch.tensor([sign * 30.0, 1.0]).double(), numbers(5, 6, 3)
+    features = torch.stack([30.0 + numbers(6, 6) / 30, numbers(7, 6)], -1)
+    scores = features @ query
+    gauge = fc.reference_key_gauge(features, int(scores.argmax()))
+    found = fc.effective_weights(query, features, values, gauge=gauge)
+    exact = {"query_input": query, "features": features, "values": values, "mask": [True] * 6}
+    assert relative_error(found.output, effective.output, **exact) <= PROMISE
+    plain = ((scores.exp() - 1) / scores) / scores.exp().sum()
+    assert not torch.isfinite(plain).all() or sign < 0
+    if sign < 0:
+        with pytest.raises(ValueError, match="overflow in this gauge"):
+            fc.effective_weights(query, features, values)
+
+
+def test_a_tiny_restoration_benefit_keeps_the_digits_that_two_norms_lose() -> None:
+    error, change = numbers(1, 5), 1e-12 * numbers(2, 3, 5)
+    exact = {"error": error, "change": change}
+    ours = fc.restoration_benefit(error, change)
+    assert relative_error(ours, effective.restoration_benefit, **exact) <= PROMISE
+    plain = error.square().sum() - (error + change).square().sum(-1)
+    assert relative_error(plain, effective.restoration_benefit, **exact) >= 1e-6
+
+
+@pytest.mark.parametrize("position", [511, 30_011, 131_071, 999_983])
+def test_angles_from_stored_frequencies_keep_the_digits_that_float32_angles_lose(position) -> None:
+    stored = (1e6 ** -(torch.arange(0, 64, dtype=torch.float64) / 64)).float()
+    ones = torch.cat([torch.ones(64), torch.zeros(64)]).double()
+    ours = fc.rotate(fc.Rotary(stored, 128), ones, float(position))[:64]
+
+    def cosines(num, frequencies):
+        return [num.cos(num.real(float(position)) * w) for w in frequencies]
+
+    assert relative_error(ours, cosines, frequencies=stored) <= PROMISE
+    plain = torch.cos(torch.tensor(float(position)) * stored).double()
+    assert relative_error(plain, cosines, frequencies=stored) >= 1e-6
+
+
+def test_masked_scores_give_finite_numbers_where_infinite_scores_give_nan() -> None:
+    scores, values = numbers(1, 8), numbers(2, 8, 3)
+    mask = torch.arange(8) < 5
+    infinite = scores.masked_fill(~mask, -torch.inf)
+    readout = fc.freeze(infinite, values, mask=mask)
+    ratio = fc.log_ratio(readout, numbers(3, 8))
+    assert torch.isfinite(ratio).all()
+    plain = torch.log_softmax(infinite + numbers(3, 8), -1) - torch.log_softmax(infinite, -1)
+    assert plain.isnan().any()
