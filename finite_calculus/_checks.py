@@ -29,7 +29,9 @@ def same_dtype(**tensors: Tensor) -> None:
     found = {name: tensor.dtype for name, tensor in tensors.items()}
     if len(set(found.values())) > 1:
         listed = ", ".join(f"`{name}` is {dtype}" for name, dtype in found.items())
-        raise TypeError(f"All tensors must share one dtype; {listed}. Convert them to one of these.")
+        raise TypeError(
+            f"All tensors must share one dtype; {listed}. Convert them to one of these."
+        )
 
 
 def finite(name: str, tensor: Tensor, *, attended: Tensor | None = None) -> None:
@@ -109,7 +111,7 @@ def key_indices(name: str, indices: Tensor, keys: int) -> None:
             f"`{name}` must hold key indices of type int64 or int32; got {indices.dtype}. "
             f"Turn a mask into indices with mask.nonzero()."
         )
-    if indices.numel() and not (0 <= int(indices.min()) and int(indices.max()) < keys):
+    if indices.numel() and not (int(indices.min()) >= 0 and int(indices.max()) < keys):
         raise ValueError(
             f"`{name}` must lie in 0..{keys - 1}; got values from {int(indices.min())} "
             f"to {int(indices.max())}. Negative indices are not wrapped."

@@ -62,8 +62,8 @@ def verify(
         for line in ledger.explain(why):
             print(line)
         return
-    console = Console()
-    with _progress(console, quiet) as report:
+    console = _console()
+    with _Stages(console, quiet) as report:
         found = ledger.verify(
             only=only, cases=cases, jobs=jobs, with_coq=only is None or require_coq, progress=report
         )
@@ -71,6 +71,9 @@ def verify(
         json_file.write_text(json.dumps(found.as_json(), indent=1, ensure_ascii=False) + "\n")
     if not quiet:
         console.print(_table(found))
+        console.print(
+            "float64, float32: cases beyond their bound / cases, largest error over its bound"
+        )
     _print_failures(found)
     coq_missing = require_coq and found.coq_status != "checked"
     print(_summary_line(found))
@@ -96,11 +99,22 @@ def _require_label(label: str) -> None:
         raise typer.BadParameter(f"no statement has the label {label!r}.{hint}")
 
 
-class _progress:
+def _console() -> Console:
+    """The terminal as it is; elsewhere wide enough for the ledger."""
+    console = Console()
+    return console if console.is_terminal else Console(width=150)
+
+
+class _Stages:
     """A progress bar per stage on a terminal, one line per stage elsewhere, nothing when quiet."""
 
     def __init__(self, console: Console, quiet: bool) -> None:
-        columns = (TextColumn("{task.description:>18}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description:>18}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self._bars = Progress(*columns, console=console, disable=quiet or not console.is_terminal)
         self._plain = not quiet and not console.is_terminal
         self._stages: dict[str, object] = {}
@@ -121,28 +135,32 @@ class _progress:
 
 
 def _table(found) -> Table:
-    table = Table(title="Ledger", header_style="bold", row_styles=("", "dim"))
-    for column in ("statement", "kind", "proof", "Coq", "bits", "float64", "float32"):
-        table.add_column(column, overflow="fold")
+    table = Table(title="Ledger", header_style="bold", pad_edge=False)
+    table.add_column("statement", no_wrap=True)
+    table.add_column("also", overflow="fold", ratio=1)
+    for column in ("kind", "proof", "Coq", "bits", "float64", "float32"):
+        table.add_column(column, no_wrap=True)
     for row in found.rows:
-        style = "bold red" if row.failures else None
+        theorems = f" ({len(row.coq_theorems)})" if row.coq_theorems else ""
         table.add_row(
-            "\n".join((row.label, *row.aliases)),
+            row.label,
+            " ".join(row.aliases),
             row.kind,
             row.proof,
-            row.coq if not row.coq_theorems else f"{row.coq} ({len(row.coq_theorems)})",
+            row.coq + theorems,
             str(row.reference_bits or "–"),
             _numeric_text(row.float64),
             _numeric_text(row.float32),
-            style=style,
+            style="bold red" if row.failures else None,
         )
     return table
 
 
 def _numeric_text(numeric) -> str:
+    """Violations of cases, and the largest error over its bound."""
     if numeric is None:
         return "–"
-    return f"{numeric.violations}/{numeric.cases} worst {numeric.worst_over_bound:.2f}"
+    return f"{numeric.violations}/{numeric.cases} {numeric.worst_over_bound:.2f}"
 
 
 def _print_failures(found) -> None:
@@ -161,8 +179,13 @@ def _summary_line(found) -> str:
     return (
         f"{s['entries']} statements: {s['proved']} proved, {s['definitions']} definitions, "
         f"{s['failed']} failed; labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
-        f"{s['mutants']}; {s['figures']}"
+        f"{s['mutants']}; {s['figures']}; {_seconds(found)}"
     )
+
+
+def _seconds(found) -> str:
+    spent = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in found.seconds.items())
+    return f"took {spent}"
 
 
 if __name__ == "__main__":

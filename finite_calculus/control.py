@@ -89,7 +89,9 @@ def preserving_directions(
     """
     _one_head(features)
     if features.shape[0] == 0:
-        raise ValueError("`features` must hold at least one key; got 0. There is nothing to attend.")
+        raise ValueError(
+            "`features` must hold at least one key; got 0. There is nothing to attend."
+        )
     if mask is not None:
         _checks.exact_axes("mask", mask, features.shape[:1], "(keys,)")
         _checks.mask_over("mask", mask, features.shape[0])
@@ -140,7 +142,7 @@ def control_query(
         requested=requested,
         achieved=achieved,
         residual=residual,
-        feasible=float(residual.abs().max()) <= accuracy,
+        feasible=float(residual.detach().abs().max()) <= accuracy,
         accuracy=accuracy,
         rank=rank,
         tolerance=tolerance,
@@ -157,7 +159,7 @@ def _accuracy(query_input: Tensor, features: Tensor, rows: Tensor, edit: Tensor)
     count = features.shape[-1] + features.shape[0]
     scores = torch.matmul(features.abs(), query_input.abs()).max()
     solve = torch.linalg.matrix_norm(rows, ord=2) * torch.linalg.vector_norm(edit)
-    return 8 * count * torch.finfo(features.dtype).eps * float(scores + solve + 1)
+    return 8 * count * torch.finfo(features.dtype).eps * float((scores + solve + 1).detach())
 
 
 def _rank(singular: Tensor, rows: Tensor, tolerance: float | None) -> tuple[int, float]:
@@ -168,7 +170,7 @@ def _rank(singular: Tensor, rows: Tensor, tolerance: float | None) -> tuple[int,
             f"`tolerance` must lie in [0, 1), relative to the largest singular value; got {tolerance}. "
             f"Leave it out for max(shape)·eps."
         )
-    largest = float(singular.max()) if len(singular) else 0.0
+    largest = float(singular.detach().max()) if len(singular) else 0.0
     return int((singular > tolerance * largest).sum()), tolerance
 
 
@@ -189,7 +191,7 @@ def _check_request(query_input: Tensor, features: Tensor, pairs: Tensor, request
     _checks.finite("requested", requested)
     if pairs.shape[0] == 0:
         raise ValueError("`pairs` must hold at least one request; got none.")
-    _check_consistent(pairs.tolist(), requested.tolist(), torch.finfo(requested.dtype).eps)
+    _check_consistent(pairs.tolist(), requested.detach().tolist(), torch.finfo(requested.dtype).eps)
 
 
 def _check_pairs(query_input: Tensor, features: Tensor, pairs: Tensor) -> None:
@@ -204,27 +206,21 @@ def _check_pairs(query_input: Tensor, features: Tensor, pairs: Tensor) -> None:
 def _check_consistent(pairs: list[list[int]], requested: list[float], eps: float) -> None:
     """Refuse requests that contradict each other: log ratios must add up to zero around a cycle."""
     potential: dict[int, float] = {}
-    component: dict[int, int] = {}
     scale = sum(abs(ratio) for ratio in requested)
     pending = list(range(len(pairs)))
-    label = 0
     while pending:
-        start = next((i for i in pending if pairs[i][0] in potential or pairs[i][1] in potential), None)
-        if start is None:
-            start, label = pending[0], label + 1
-            potential.setdefault(pairs[start][1], 0.0)
-            component.setdefault(pairs[start][1], label)
-        pending.remove(start)
-        (upper, lower), ratio = pairs[start], requested[start]
-        if upper in potential and lower in potential:
-            implied = potential[upper] - potential[lower]
-            if abs(implied - ratio) > 4 * len(pairs) * eps * scale:
-                raise ValueError(
-                    f"`requested` must not contradict itself; request {start} asks for a log ratio of "
-                    f"{ratio:.6g} between keys {upper} and {lower}, but the other requests imply "
-                    f"{implied:.6g}. Remove one of them."
-                )
-        elif upper in potential:
-            potential[lower] = potential[upper] - ratio
-        else:
-            potential[upper] = potential[lower] + ratio
+        linked = [i for i in pending if potential.keys() & set(pairs[i])]
+        current = linked[0] if linked else pending[0]
+        pending.remove(current)
+        (above, below), ratio = pairs[current], requested[current]
+        if above not in potential:
+            potential[above] = potential.setdefault(below, 0.0) + ratio
+        elif below not in potential:
+            potential[below] = potential[above] - ratio
+        implied = potential[above] - potential[below]
+        if abs(implied - ratio) > 4 * len(pairs) * eps * scale:
+            raise ValueError(
+                f"`requested` must not contradict itself; request {current} asks for a log ratio of "
+                f"{ratio:.6g} between keys {above} and {below}, but the other requests imply "
+                f"{implied:.6g}. Remove one of them."
+            )

@@ -8,7 +8,7 @@ queries need their own evaluation.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from finite_calculus import _checks
@@ -63,22 +63,24 @@ def select_evictions(
     (heads, keys). Distortion is that of the current query's write.
     """
     if not budget >= 0:
-        raise ValueError(f"`budget` must be a non-negative norm; got {budget}. Use 0 to evict nothing.")
+        raise ValueError(
+            f"`budget` must be a non-negative norm; got {budget}. Use 0 to evict nothing."
+        )
     if len(readout.batch) != 1:
         raise ValueError(
             f"`readout` must have the batch shape (heads,); got {readout.batch}. "
             f"A plan belongs to one query: loop over queries."
         )
     groups = _check_removed(readout, groups, "groups")
-    gone = torch.zeros_like(groups[0])
+    gone = torch.zeros(readout.keys, dtype=torch.bool, device=groups.device)
     left = list(range(groups.shape[0]))
     evicted: list[int] = []
     distortions: list[float] = []
     while left:
         trial = torch.stack([gone | groups[index] for index in left])
-        norms = _distortion(readout, trial, output_projection)
+        norms = _distortion(readout, trial, output_projection).detach()
         best = int(norms.argmin())
-        if not float(norms[best]) <= budget:
+        if not float(norms[best]) <= budget or not bool(torch.isfinite(norms[best])):
             break
         distortions.append(float(norms[best]))
         evicted.append(left.pop(best))

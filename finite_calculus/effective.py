@@ -59,7 +59,9 @@ def affine_features(
     `position` is the query's. `scaling` is 1/τ, by default 1/√width.
     """
     _checks.same_dtype(query_weight=query_weight, keys=keys)
-    _checks.last_axes("query_weight", query_weight, (None, rotary.head_width), "(model, head width)")
+    _checks.last_axes(
+        "query_weight", query_weight, (None, rotary.head_width), "(model, head width)"
+    )
     bias = torch.zeros_like(query_weight[0]) if query_bias is None else query_bias
     _checks.last_axes("query_bias", bias, (rotary.head_width,), "(head width,)")
     augmented = torch.cat([query_weight, bias.unsqueeze(0)], 0)
@@ -89,6 +91,7 @@ def effective_weights(
     _checks.mask_over("mask", attended, features.shape[-2])
     _checks.finite("values", values, attended=attended.unsqueeze(-1))
     shifted = features if gauge is None else features - gauge.unsqueeze(-2)
+    shifted = torch.where(attended.unsqueeze(-1), shifted, 0.0)
     scores = torch.matmul(shifted, query_input.unsqueeze(-1)).squeeze(-1)
     _checks.finite("features", scores, attended=attended)
     coefficients = _coefficients(scores, attended)

@@ -1,6 +1,5 @@
 """The independent one-step regression learner of Appendix I (eq:independentgd, eq:alignedeta)."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -33,7 +32,7 @@ def aligned_rate(
             f"got {tuple(reference.shape)}. Pair each prediction with its own reference."
         )
     scale = (reference * reference).sum()
-    if not float(scale) > 0:
+    if not float(scale.detach()) > 0:
         raise ValueError(
             "`reference` must not vanish identically: the minimiser is not unique; got all zeros. "
             "Use episodes with non-zero targets."

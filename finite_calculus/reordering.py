@@ -45,7 +45,7 @@ def phase_context(
 def signed_projections(parts: PhaseContext) -> dict[str, Float[Tensor, ""]]:
     """γ_X = Σ⟨X, T⟩/Σ‖T‖² pooled over all readouts (Appendix G); the three sum to one."""
     scale = (parts.total * parts.total).sum()
-    if not float(scale) > 0:
+    if not float(scale.detach()) > 0:
         raise ValueError(
             "`parts.total` must not vanish: signed projections divide by its squared norm; got 0. "
             "The two endpoints are equal, so there is no change to attribute."

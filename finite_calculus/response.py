@@ -114,7 +114,9 @@ def attended_value_delta(
     """Value increments checked against the readout, zero outside the attended set."""
     attended = readout.attended.unsqueeze(-1)
     _checks.same_dtype(value_delta=value_delta, readout=readout.probs)
-    _checks.last_axes("value_delta", value_delta, readout.values.shape[-2:], "(..., keys, value width)")
+    _checks.last_axes(
+        "value_delta", value_delta, readout.values.shape[-2:], "(..., keys, value width)"
+    )
     _checks.broadcastable("value_delta", value_delta.shape[:-2], readout.batch)
     _checks.finite("value_delta", value_delta, attended=attended)
     return torch.where(attended, value_delta, 0.0)
@@ -129,7 +131,9 @@ def _log_normaliser(readout: Readout, relative: Tensor) -> Tensor:
     peak = exponents.detach().amax(-1, keepdim=True).clamp(min=0)
     near = peak <= _DIRECT
     small = torch.log1p(_excess(readout, torch.where(near, relative, 0.0)).sum(-1, keepdim=True))
-    scaled = torch.where(near, 0.0, torch.where(readout.attended, readout.log_probs + relative - peak, 0.0))
+    scaled = torch.where(
+        near, 0.0, torch.where(readout.attended, readout.log_probs + relative - peak, 0.0)
+    )
     terms = torch.where(readout.attended, torch.exp(scaled), 0.0)
     large = peak + torch.log(terms.sum(-1, keepdim=True))
     return torch.where(near, small, large)

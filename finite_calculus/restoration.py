@@ -18,7 +18,9 @@ from finite_calculus.readout import Readout, freeze
 from finite_calculus.response import attended_value_delta, finite_response, relative_increments
 from finite_calculus.sparse import prepare
 
-Method = Literal["exact", "first-order", "second-order", "attention", "value-norm", "fisher", "random"]
+Method = Literal[
+    "exact", "first-order", "second-order", "attention", "value-norm", "fisher", "random"
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +143,9 @@ def restoration_scores(
         raise ValueError(f"`method` must be one of {get_args(Method)}; got {method!r}.")
     if method == "random":
         if generator is None:
-            raise ValueError("`generator` must be a seeded torch.Generator for method 'random'; got None.")
+            raise ValueError(
+                "`generator` must be a seeded torch.Generator for method 'random'; got None."
+            )
         return torch.rand(cache.scores.shape[-1], generator=generator, dtype=cache.scores.dtype)
     readout = freeze(cache.scores, cache.values)
     probs, delta = readout.probs, cache.score_delta
@@ -170,7 +174,9 @@ def restore_greedily(
     `rescore=False` scores once in the corrupted state, as the paper's controls do; `candidates`
     limits the choice, for instance to the prefix. Ties go to the earlier entry.
     """
-    allowed = torch.ones_like(cache.scores[0], dtype=torch.bool) if candidates is None else candidates
+    allowed = (
+        torch.ones_like(cache.scores[0], dtype=torch.bool) if candidates is None else candidates
+    )
     if allowed.dtype != torch.bool:
         raise TypeError(
             f"`candidates` must be boolean, True at entries that may be restored; got {allowed.dtype}. "
@@ -182,7 +188,7 @@ def restore_greedily(
             f"`count` must be between 0 and the number of candidates, {int(allowed.sum())}; got {count}."
         )
     scores = restoration_scores(cache, output_projection, method, generator=generator)
-    errors = [float(torch.linalg.vector_norm(cache.write_error(output_projection)))]
+    errors = [_length(cache.write_error(output_projection))]
     restored: list[int] = []
     chosen_by: list[float] = []
     for _ in range(count):
@@ -190,11 +196,15 @@ def restore_greedily(
             scores = restoration_scores(cache, output_projection, method, generator=generator)
         best = int(torch.where(allowed, scores, -torch.inf).argmax())
         restored.append(best)
-        chosen_by.append(float(scores[best]))
+        chosen_by.append(float(scores[best].detach()))
         allowed = allowed & (torch.arange(len(allowed)) != best)
         cache = cache.restore(best)
-        errors.append(float(torch.linalg.vector_norm(cache.write_error(output_projection))))
+        errors.append(_length(cache.write_error(output_projection)))
     return Restoration(tuple(restored), tuple(chosen_by), tuple(errors))
+
+
+def _length(vector: Tensor) -> float:
+    return float(torch.linalg.vector_norm(vector.detach()))
 
 
 def _benefit_scores(

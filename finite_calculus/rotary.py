@@ -136,7 +136,9 @@ def displacement(
     first, second = split_planes(rotary, vectors)
     angle = plane_angles(rotary, shift, band)
     lowered, turned = cos_minus_one(angle).to(vectors.dtype), torch.sin(angle).to(vectors.dtype)
-    return _fill(rotary, vectors, lowered * first - turned * second, turned * first + lowered * second)
+    return _fill(
+        rotary, vectors, lowered * first - turned * second, turned * first + lowered * second
+    )
 
 
 def tangent(
@@ -166,9 +168,9 @@ def phi1_rotary(
     """
     first, second = split_planes(rotary, vectors)
     angle = plane_angles(rotary, shift, band)
-    safe = torch.where(angle == 0, 1.0, angle)
-    along = torch.where(angle == 0, 1.0, torch.sin(safe) / safe).to(vectors.dtype)
-    across = torch.where(angle == 0, 0.0, -cos_minus_one(safe) / safe).to(vectors.dtype)
+    along = _sine_quotient(angle).to(vectors.dtype)
+    # (1 − cos θ)/θ as a product, whose derivative at θ = 0 is right: 1/2.
+    across = (torch.sin(angle / 2) * _sine_quotient(angle / 2)).to(vectors.dtype)
     return _join(rotary, vectors, along * first - across * second, across * first + along * second)
 
 
@@ -209,6 +211,12 @@ def sin_minus_angle(angle: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     for n in reversed(range(1, _SERIES_TERMS + 1)):
         total = (1 - square * total) / ((2 * n) * (2 * n + 1))
     return torch.where(small, -near * square * total, torch.sin(angle) - angle)
+
+
+def _sine_quotient(angle: Tensor) -> Tensor:
+    """sin θ/θ, and 1 at θ = 0, where its derivative is zero."""
+    safe = torch.where(angle == 0, 1.0, angle)
+    return torch.where(angle == 0, 1.0, torch.sin(safe) / safe)
 
 
 def plane_angles(rotary: Rotary, shift: Shift, band: Band | None) -> Tensor:

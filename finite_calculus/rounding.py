@@ -45,6 +45,10 @@ class Tracked(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = _name(func)
+        # In place, the bound that the tensor carries would be left behind.
+        in_place = func.__name__.endswith("_") and not func.__name__.endswith("__")
+        if in_place or (name in _BINARY and kwargs):
+            name = ""
         if name in _RULES:
             return _RULES[name](func, args, kwargs)
         if name in _STRUCTURAL or name == "get":
@@ -119,17 +123,18 @@ def _result(value: Tensor, error: Tensor) -> Tracked:
 
 # ---- structure: no arithmetic, so the error goes where the value goes ----
 
-_STRUCTURAL = frozenset(
-    "getitem reshape view expand unsqueeze squeeze flatten movedim transpose take_along_dim gather "
-    "stack cat broadcast_to clone contiguous flip index_select narrow unbind split where detach neg "
-    "zeros_like ones_like"
-    .split()
-)
-_DISCRETE = frozenset(
-    "lt le gt ge eq ne isfinite isnan all any argmax argmin is_floating_point is_complex size dim "
-    "numel len bool ndimension stride is_contiguous min max tolist item equal repr format"
-    .split()
-)
+# fmt: off
+_STRUCTURAL = frozenset((
+    "getitem", "reshape", "view", "expand", "unsqueeze", "squeeze", "flatten", "movedim", "transpose",
+    "take_along_dim", "gather", "stack", "cat", "broadcast_to", "clone", "contiguous", "flip",
+    "index_select", "narrow", "unbind", "split", "where", "detach", "neg", "zeros_like", "ones_like",
+))
+_DISCRETE = frozenset((
+    "lt", "le", "gt", "ge", "eq", "ne", "isfinite", "isnan", "all", "any", "argmax", "argmin",
+    "is_floating_point", "is_complex", "size", "dim", "numel", "len", "bool", "ndimension", "stride",
+    "is_contiguous", "tolist", "item", "equal", "repr", "format",
+))
+# fmt: on
 # Python's spellings of operations that have one rule.
 _SPELLINGS = {
     "__radd__": "add",
@@ -148,6 +153,9 @@ def _name(func: Callable) -> str:
     """The name of an operation's rule: operators and methods of one operation share it."""
     return _SPELLINGS.get(func.__name__, func.__name__.strip("_"))
 
+
+# Arithmetic of two operands: a keyword (alpha, rounding_mode) is another operation, without a rule.
+_BINARY = frozenset(["add", "sub", "rsub", "mul", "div", "rdiv"])
 
 
 def _structural(func: Callable, args: tuple, kwargs: dict) -> Any:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus.certificate import divergence, total_variation
+from finite_calculus.certificate import divergence
 from finite_calculus.readout import Readout, evaluate, relative_scores
 from finite_calculus.response import difference, finite_response, log_normaliser, reallocate
 
@@ -111,7 +111,7 @@ def choose(readout: Readout, membership: Bool[Tensor, "candidates keys"]) -> Rea
     means = torch.matmul(weights / total, readout.offsets)
     shape = (*readout.batch, membership.shape[0], 2)
     masses = (top + torch.log(total)).reshape(shape)
-    return evaluate(masses, means.reshape(*shape, -1), present.reshape(shape))
+    return evaluate(masses, means.reshape(*shape, means.shape[-1]), present.reshape(shape))
 
 
 def require_rest(choice: Readout, name: str) -> None:

@@ -50,7 +50,10 @@ def _normalised(name: str) -> sp.Expr:
 
 
 PRODUCT_MODEL = (
-    (p, weights), (y, S(p * v)), (x, _normalised("E_b")), (r, _normalised("E_c")),
+    (p, weights),
+    (y, S(p * v)),
+    (x, _normalised("E_b")),
+    (r, _normalised("E_c")),
     (kappa, S(p * x * r)),
 )
 

@@ -135,7 +135,8 @@ def groups(rng: Rng, dtype: type, count: int) -> Batch:
     members = int(rng.integers(1, keys + 1))
     edits = {
         "group_scores": increments(rng, (count, 3, members), dtype),
-        "group_values": vectors(rng, (count, 3, members, width)) * spread(rng, (count, 1, 1, 1), -8, 1),
+        "group_values": vectors(rng, (count, 3, members, width))
+        * spread(rng, (count, 1, 1, 1), -8, 1),
     }
     chosen = np.stack([rng.permutation(keys)[:members] for _ in range(3)])
     return Batch({**batch.each, **_rounded(edits, dtype)}, {"groups": chosen})
@@ -203,7 +204,11 @@ def arguments(rng: Rng, dtype: type, count: int) -> Batch:
 
 def affine(rng: Rng, dtype: type, count: int) -> Batch:
     """Query inputs, features, values, a gauge, a mask, and what projects them."""
-    keys, inputs, width = int(rng.choice([1, 2, 3, 6])), int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    keys, inputs, width = (
+        int(rng.choice([1, 2, 3, 6])),
+        int(rng.integers(2, 5)),
+        int(rng.integers(1, 4)),
+    )
     reach = rng.choice([0.01, 1.0, 6.0], (count, 1, 1))
     each = {
         "query_input": rng.normal(size=(count, inputs)),
@@ -241,7 +246,8 @@ def projected(rng: Rng, dtype: type, count: int) -> Batch:
     }
     position = {"position": float(rng.integers(0, 100_000))}
     return Batch(
-        {**base.each, **_rounded(each, dtype)}, {**base.shared, **_rounded(shared, dtype), **position}
+        {**base.each, **_rounded(each, dtype)},
+        {**base.shared, **_rounded(shared, dtype), **position},
     )
 
 
@@ -250,7 +256,9 @@ def cells(rng: Rng, dtype: type, count: int) -> Batch:
     base = vectors(rng, (count, int(rng.integers(1, 5))))
     scale = 10.0 ** rng.uniform(-3, 1, (count, 1)) * (1 + np.abs(base).max(1, keepdims=True))
     names = ("original", "moved", "rewritten", "reordered")
-    return Batch({name: (base + scale * rng.normal(size=base.shape)).astype(dtype) for name in names})
+    return Batch(
+        {name: (base + scale * rng.normal(size=base.shape)).astype(dtype) for name in names}
+    )
 
 
 def episode(rng: Rng, dtype: type, count: int) -> Batch:

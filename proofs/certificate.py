@@ -218,11 +218,13 @@ ENTRIES = (
                 lhs=second,
                 rhs=first,
                 relation="≤",
-                method=Nonnegative((
-                    (ONE, (first - first_hat + first_bound,)),
-                    (ONE, (second_hat + second_bound - second,)),
-                    (ONE, (first_hat - second_hat - first_bound - second_bound,)),
-                )),
+                method=Nonnegative(
+                    (
+                        (ONE, (first - first_hat + first_bound,)),
+                        (ONE, (second_hat + second_bound - second,)),
+                        (ONE, (first_hat - second_hat - first_bound - second_bound,)),
+                    )
+                ),
                 facts=(
                     first - first_hat + first_bound,
                     second_hat + second_bound - second,
@@ -236,13 +238,17 @@ ENTRIES = (
                 lhs=ZERO,
                 rhs=first,
                 relation="≤",
-                method=Nonnegative((
-                    (ONE, (first - first_hat + first_bound,)),
-                    (ONE, (first_hat - first_bound,)),
-                )),
+                method=Nonnegative(
+                    (
+                        (ONE, (first - first_hat + first_bound,)),
+                        (ONE, (first_hat - first_bound,)),
+                    )
+                ),
                 facts=(first - first_hat + first_bound, first_hat - first_bound),
-                model=((first, first_hat - first_bound + _slack[1]),
-                       (first_hat, first_bound + _slack[0])),
+                model=(
+                    (first, first_hat - first_bound + _slack[1]),
+                    (first_hat, first_bound + _slack[0]),
+                ),
                 scope="all real scores and bounds; the negative sign by symmetry",
             ),
         ),

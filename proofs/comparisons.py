@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-
 import finite_calculus as fc
 from proofs import cases
 from proofs.cases import Case
@@ -214,7 +213,10 @@ def _affine_comparisons() -> list[Comparison]:
     return [
         Comparison("affine_features", _features, _features_reference, cases.projected),
         Comparison(
-            "EffectiveWeights.output", lambda case: _weights(case).output, of_affine.output, cases.affine
+            "EffectiveWeights.output",
+            lambda case: _weights(case).output,
+            of_affine.output,
+            cases.affine,
         ),
         Comparison(
             "EffectiveWeights.coefficients",

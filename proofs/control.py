@@ -40,15 +40,23 @@ def _pseudo_inverse(env: Environment, _: random.Random) -> Matrix:
 
 
 CONTROL_MODEL = (
-    (H, _deficient), (Hp, _pseudo_inverse), (HT, transposed(H)), (HpT, transposed(Hp)),
-    (b, H * z), (b_row, transposed(b)), (n, (1 - Hp * H) * z), (n_row, transposed(n)),
+    (H, _deficient),
+    (Hp, _pseudo_inverse),
+    (HT, transposed(H)),
+    (HpT, transposed(Hp)),
+    (b, H * z),
+    (b_row, transposed(b)),
+    (n, (1 - Hp * H) * z),
+    (n_row, transposed(n)),
     (edit, Hp * b + n),
 )
 
 s_j, s_k = sp.symbols("s_j s_k", real=True)
 Z = sp.Symbol("Z", positive=True)
 u_row, a_j, a_k, g = (
-    Letter("u^T", "1", "m+1"), Letter("a_j", "m+1", "1"), Letter("a_k", "m+1", "1"),
+    Letter("u^T", "1", "m+1"),
+    Letter("a_j", "m+1", "1"),
+    Letter("a_k", "m+1", "1"),
     Letter("g", "m+1", "1"),
 )
 h_row, PT = Letter("h^T", "1", "m"), Letter("P^T", "m", "m+1")

@@ -18,7 +18,9 @@ P, PT = Letter("P", "m+1", "m"), Letter("P^T", "m", "m+1")
 h, h_row = Letter("h", "m", "1"), Letter("h^T", "1", "m")
 x = Index("x")
 CURVATURE_MODEL = (
-    (a_row, transposed(a)), (PT, transposed(P)), (h_row, transposed(h)),
+    (a_row, transposed(a)),
+    (PT, transposed(P)),
+    (h_row, transposed(h)),
     (x, first_entries(a_row * P * h)),
 )
 

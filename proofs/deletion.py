@@ -17,8 +17,11 @@ group = Index("1_G", idempotent=True)
 mass, value, strength = sp.symbols("alpha w_G eta", real=True)
 GROUP = ((S(group * p), mass), (S(group * p * v), value))
 MODEL = (
-    (p, weights), (y, S(p * v)), (group, proper_subset),
-    (mass, S(group * p)), (value, S(group * p * v)),
+    (p, weights),
+    (y, S(p * v)),
+    (group, proper_subset),
+    (mass, S(group * p)),
+    (value, S(group * p * v)),
 )
 
 

@@ -55,7 +55,10 @@ def first_entries(letters: sp.Expr) -> Sampler:
 
 
 MATRIX_MODEL = (
-    (s, first_entries(u_row * a)), (f, _divided), (Z, S(e)), (N, S(ONE)),
+    (s, first_entries(u_row * a)),
+    (f, _divided),
+    (Z, S(e)),
+    (N, S(ONE)),
     (mean, S(values) / S(ONE)),
 )
 

@@ -60,8 +60,12 @@ def prove_integral(
     result = prove_elementary(name, upper_value - lower_value, rhs, hypotheses, nonzero)
     note = f"antiderivative {sp.sstr(antiderivative)}"
     return Certificate(
-        name, result.residual, result.terms, result.denominator,
-        (note, *result.notes), result.refusal,
+        name,
+        result.residual,
+        result.terms,
+        result.denominator,
+        (note, *result.notes),
+        result.refusal,
     )
 
 
@@ -110,8 +114,10 @@ def _exponential_bases(
                 raise ValueError(f"an exponent needs rational coefficients; got {coefficient}")
             denominators.setdefault(monomial, []).append(int(coefficient.q))
     bases = {
-        monomial: (sp.Symbol(f"exp({sp.sstr(monomial / math.lcm(*found))})", positive=True),
-                   math.lcm(*found))
+        monomial: (
+            sp.Symbol(f"exp({sp.sstr(monomial / math.lcm(*found))})", positive=True),
+            math.lcm(*found),
+        )
         for monomial, found in denominators.items()
     }
     return bases, [symbol for symbol, _ in bases.values()]

@@ -63,8 +63,10 @@ class Matrix:
             raise ValueError(f"cannot multiply matrices of shapes {self.shape} and {other.shape}")
         columns = other.transpose.rows
         return Matrix(
-            [[sum(a * b for a, b in zip(row, col, strict=True)) for col in columns]
-             for row in self.rows]
+            [
+                [sum(a * b for a, b in zip(row, col, strict=True)) for col in columns]
+                for row in self.rows
+            ]
         )
 
     __rmul__ = __mul__
@@ -173,7 +175,7 @@ def evaluate(
             terms = [go(node.args[0], {**bound, RUNNING: j}) for j in range(size)]
             return _total(terms)
         if isinstance(node, sp.Sum):
-            (variable, first, _), = node.limits
+            ((variable, first, _),) = node.limits
             # The matrix of a series model is nilpotent of this order: later terms vanish.
             orders = range(int(first), min(size, NILPOTENT) + 2)
             return _total([go(node.function, {**bound, variable: Fraction(n)}) for n in orders])

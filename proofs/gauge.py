@@ -1,5 +1,4 @@
-"""Effective weights under a score shift, in the residual stream and reused from an anchor (App. C).
-"""
+"""Effective weights under a score shift, in the residual stream and reused from an anchor (App. C)."""
 
 from __future__ import annotations
 
@@ -60,7 +59,9 @@ DM, Wo = Letter("DM", "m", "r"), Letter("W_o", "r", "m")
 step, dstep = Letter("DM_u", "m+1", "r"), Letter("dDM", "m+1", "r")
 du_row, y = Letter("du^T", "1", "m+1"), Letter("y", "1", "r")
 L, key, offset = (
-    Letter("L", "m+1", "d"), Letter("k", "d", "1", indexed=True), Letter("b", "d", "1"),
+    Letter("L", "m+1", "d"),
+    Letter("k", "d", "1", indexed=True),
+    Letter("b", "d", "1"),
 )
 small = sp.Symbol("h_", real=True)
 b, M, K, time = sp.symbols("b M K t", real=True)
@@ -123,12 +124,18 @@ ENTRIES = (
                 rhs=mean + u_row * S(kappa * f / Z * (a - g) * (values - mean)),
                 method=Matrices(),
                 hypotheses=(
-                    (u_row * a, h + sigma), (u_row * g, sigma), SHIFTED, (S(values), N * mean),
+                    (u_row * a, h + sigma),
+                    (u_row * g, sigma),
+                    SHIFTED,
+                    (S(values), N * mean),
                     SHIFTED_NORMALISER,
                 ),
                 nonzero=(Z,),
                 model=(
-                    (f, _divided), (Z, S(e)), (N, S(ONE)), (mean, S(values) / S(ONE)),
+                    (f, _divided),
+                    (Z, S(e)),
+                    (N, S(ONE)),
+                    (mean, S(values) / S(ONE)),
                     (sigma, lambda env, _: env.evaluate(u_row * g).rows[0][0]),
                     (h, first_entries(u_row * a - u_row * g)),
                 ),

@@ -39,11 +39,18 @@ e0, e1 = Index("e0", positive=True), Index("e1", positive=True)
 Z0, Z1, N = sp.symbols("Z0 Z1 N", positive=True)
 mu0, mu1 = sp.symbols("mu0 mu1", real=True)
 ENDPOINTS = (
-    (S(e0), Z0), (S(e1), Z1), (S(v), N * mu0), (S(eps), N * (mu1 - mu0)), (S(ONE), N),
+    (S(e0), Z0),
+    (S(e1), Z1),
+    (S(v), N * mu0),
+    (S(eps), N * (mu1 - mu0)),
+    (S(ONE), N),
 )
 ENDPOINT_MODEL = (
-    (N, S(ONE)), (Z0, S(e0)), (Z1, S(e1)),
-    (mu0, S(v) / S(ONE)), (mu1, (S(v) + S(eps)) / S(ONE)),
+    (N, S(ONE)),
+    (Z0, S(e0)),
+    (Z1, S(e1)),
+    (mu0, S(v) / S(ONE)),
+    (mu1, (S(v) + S(eps)) / S(ONE)),
 )
 moved = e1 / Z1 - e0 / Z0
 increment = S(e1 * (v + eps)) / Z1 - S(e0 * v) / Z0

@@ -5,8 +5,10 @@ instances, the Coq theorem, the reference in Arb balls, and the torch function c
 reference in both precisions. What was not run says "not checked"; only what was run and held counts.
 """
 
+import itertools
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -64,6 +66,7 @@ class Ledger:
     coq_checked: int
     mutants: str
     figures: str
+    seconds: dict[str, float]
     failures: tuple[str, ...] = field(default=())
 
     @property
@@ -88,6 +91,7 @@ class Ledger:
             "coq": self.coq_status,
             "mutants": self.mutants,
             "figures": self.figures,
+            "seconds": {stage: round(spent, 1) for stage, spent in self.seconds.items()},
         }
 
     def as_json(self) -> dict[str, object]:
@@ -111,6 +115,8 @@ def verify(
     """Prove, instantiate, mutate, compile and compare everything, or one entry."""
     chosen = entries() if only is None else (find(only),)
     jobs = jobs or os.cpu_count() or 1
+    clock = _Clock(progress)
+    progress = clock.report
     proofs = dict(_parallel("symbolic proofs", _prove, [e.label for e in chosen], jobs, progress))
     names = sorted({check.function for e in chosen for f in e.functions for check in checks_of(f)})
     work = [(name, dtype, cases) for name in names for dtype in DTYPES]
@@ -118,8 +124,8 @@ def verify(
     figures = arithmetic.audit()
     mutants = mutation.Report(())
     if with_mutation:
-        reports = _parallel("formula mutants", _mutate, [e.label for e in chosen], jobs, progress)
-        mutants = mutation.Report(tuple(o for _, report in reports for o in report.outcomes))
+        reports = _parallel("formula mutants", _mutate, _distinct(chosen), jobs, progress)
+        mutants = mutation.combine(report for _, report in reports)
     coq = _coq(with_coq, progress)
     by_label = coq_check.by_label()
     rows = tuple(_row(e, proofs[e.label], outcomes, coq, by_label, figures) for e in chosen)
@@ -134,6 +140,7 @@ def verify(
         coq_checked=sum(report.status == "checked" for report in coq.theorems.values()),
         mutants=str(mutants) if with_mutation else NOT_CHECKED,
         figures=_figure_text(figures),
+        seconds=clock.seconds,
         failures=tuple(_loose_failures(coq, mutants, set(REQUIRED) - covered)),
     )
 
@@ -168,6 +175,20 @@ def explain(label: str) -> Iterator[str]:
         yield f"torch: finite_calculus.{function}; checks: {listed}"
 
 
+class _Clock:
+    """Passes progress on and notes how long each stage took."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._started: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        self.seconds[stage] = now - self._started.setdefault(stage, now)
+        self._progress(stage, done, total)
+
+
 @dataclass(frozen=True)
 class _EntryProof:
     statements: int
@@ -190,9 +211,19 @@ def _prove(label: str) -> _EntryProof:
     return _EntryProof(len(statements), tuple(failures))
 
 
-def _mutate(label: str) -> mutation.Report:
-    reports = [mutation.mutate(statement) for statement in find(label).statements]
-    return mutation.Report(tuple(o for report in reports for o in report.outcomes))
+def _distinct(chosen: Iterable[Entry]) -> list[tuple[str, int]]:
+    """Each statement once, as (label, position), though entries share some."""
+    places = {
+        statement.name: (entry.label, position)
+        for entry in chosen
+        for position, statement in enumerate(entry.statements)
+    }
+    return list(places.values())
+
+
+def _mutate(place: tuple[str, int]) -> mutation.Report:
+    label, position = place
+    return mutation.mutate(find(label).statements[position])
 
 
 def _compare(work: tuple[str, str, int]) -> Outcome:
@@ -204,8 +235,11 @@ def _coq(wanted: bool, progress: Progress) -> coq_check.CoqReport:
     if not wanted:
         return coq_check.CoqReport(NOT_CHECKED, None, 0.0, {}, reason="not asked for")
     total = len({theorem.module for theorem in coq_check.theorems().values()})
-    count = iter(range(1, total + 10_000))
-    return coq_check.check(lambda _: progress("Coq", min(next(count), total), total))
+    count = itertools.count(1)
+    progress("Coq", 0, total)
+    report = coq_check.check(lambda _: progress("Coq", min(next(count), total), total))
+    progress("Coq", total, total)
+    return report
 
 
 def _row(

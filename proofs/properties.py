@@ -65,7 +65,9 @@ def certified_claims_are_true(rng: np.random.Generator, dtype: type) -> Pairs:
         for d, e in zip(score_delta, value_delta, strict=True)
     ]
     signs = fc.certified_signs(found).tolist()
-    wrong = sum(sign != 0 and sign != np.sign(score) for sign, score in zip(signs, exact, strict=True))
+    wrong = sum(
+        sign != 0 and sign != np.sign(score) for sign, score in zip(signs, exact, strict=True)
+    )
     wrong += sum(not exact[a] > exact[b] for a, b in fc.certified_order(found).pairs())
     return [(float(wrong), 0.5)]
 
@@ -78,7 +80,9 @@ def heads_add_up(rng: np.random.Generator, dtype: type) -> Pairs:
     for case in heads:
         given = tensors(case)
         readout = fc.freeze(given["scores"], given["values"])
-        found.append(fc.certify(readout, given["score_delta"], given["value_delta"], given["gradient"]))
+        found.append(
+            fc.certify(readout, given["score_delta"], given["value_delta"], given["gradient"])
+        )
         balls, _ = prove(of_bank.exact_score, plain(case))
         exact += balls[0]
     stacked = fc.Certificate(
@@ -119,7 +123,9 @@ def preserving_directions_preserve(rng: np.random.Generator, dtype: type) -> Pai
     largest = float(found.singular_values.max())
     moved = torch.matmul(rows, found.basis.double())
     allowed = _STABLE * (keys + model) * float(np.finfo(dtype).eps) * largest
-    orthonormal = torch.matmul(found.basis.mT, found.basis).double() - torch.eye(found.basis.shape[1])
+    orthonormal = torch.matmul(found.basis.mT, found.basis).double() - torch.eye(
+        found.basis.shape[1]
+    )
     drift = float(orthonormal.abs().max()) if found.basis.shape[1] else 0.0
     return [
         (float(moved.abs().max()) if moved.numel() else 0.0, allowed),
@@ -168,7 +174,9 @@ def infeasible_requests_say_so(rng: np.random.Generator, dtype: type) -> Pairs:
 def bands_partition_the_planes(rng: np.random.Generator, dtype: type) -> Pairs:
     """Bands are disjoint, cover all planes, have their sizes, and descend in frequency."""
     planes = int(rng.integers(3, 70))
-    frequencies = torch.from_numpy(rng.permutation(10.0 ** rng.uniform(-6, 0, planes)).astype(dtype))
+    frequencies = torch.from_numpy(
+        rng.permutation(10.0 ** rng.uniform(-6, 0, planes)).astype(dtype)
+    )
     first = int(rng.integers(0, planes))
     sizes = (first, 1, planes - first - 1)
     bands = fc.frequency_bands(fc.Rotary(frequencies, 2 * planes), sizes)
@@ -272,7 +280,9 @@ def gradient_step_is_the_matrix(rng: np.random.Generator, dtype: type) -> Pairs:
     """−∇E(0) by automatic differentiation equals ΔM up to the rounding of its sums."""
     given = tensors(_one(cases.affine, rng, dtype))
     found = fc.effective_weights(given["query_input"], given["features"], given["values"])
-    terms = (found.features.abs().mT @ (found.coefficients.unsqueeze(-1) * found.centred.abs())).double()
+    terms = (
+        found.features.abs().mT @ (found.coefficients.unsqueeze(-1) * found.centred.abs())
+    ).double()
     gap = (fc.unit_gradient_step(found) - found.matrix).double().abs()
     allowed = 2 * (found.features.shape[0] + 2) * float(np.finfo(dtype).eps) * terms
     return list(zip(gap.flatten().tolist(), allowed.flatten().tolist(), strict=True))

@@ -22,8 +22,11 @@ RANGE = (X, A - X, Y - low, high - Y, x, A - x, high - low)
 
 
 GRUSS_MODEL = (
-    (p, weights), (A, lambda env, _: max(env[X])), (x, S(p * X)),
-    (high, lambda env, _: max(env[Y])), (low, lambda env, _: min(env[Y])),
+    (p, weights),
+    (A, lambda env, _: max(env[X])),
+    (x, S(p * X)),
+    (high, lambda env, _: max(env[Y])),
+    (low, lambda env, _: min(env[Y])),
 )
 
 
@@ -35,9 +38,13 @@ def _gruss(sign: int) -> Statement:
         lhs=sign * A * (S(p * X * Y) - x * S(p * Y)),
         rhs=A**2 * (high - low) / 4,
         relation="≤",
-        method=Nonnegative((
-            (A - x, (p, *below)), (x, (p, *above)), (high - low, ((A / 2 - x) ** 2,)),
-        )),
+        method=Nonnegative(
+            (
+                (A - x, (p, *below)),
+                (x, (p, *above)),
+                (high - low, ((A / 2 - x) ** 2,)),
+            )
+        ),
         hypotheses=GRUSS,
         facts=RANGE,
         model=GRUSS_MODEL,
@@ -94,14 +101,21 @@ ENTRIES = (
                 lhs=(d - x) ** 2,
                 rhs=(high - low) ** 2,
                 relation="≤",
-                method=Nonnegative((
-                    (ONE, (high - d, d - low)), (ONE, (high - d, high - x)),
-                    (ONE, (x - low, d - low)), (ONE, (x - low, high - x)),
-                ), pointwise=True),
+                method=Nonnegative(
+                    (
+                        (ONE, (high - d, d - low)),
+                        (ONE, (high - d, high - x)),
+                        (ONE, (x - low, d - low)),
+                        (ONE, (x - low, high - x)),
+                    ),
+                    pointwise=True,
+                ),
                 facts=(high - d, d - low, high - x, x - low),
                 model=(
-                    (p, weights), (x, mean),
-                    (high, lambda env, _: max(env[d])), (low, lambda env, _: min(env[d])),
+                    (p, weights),
+                    (x, mean),
+                    (high, lambda env, _: max(env[d])),
+                    (low, lambda env, _: min(env[d])),
                 ),
                 scope="every key; x = E d lies in the range of d",
             ),

@@ -113,8 +113,10 @@ class Environment:
             body = cast("sp.Expr", node.args[0])
             indices = body.atoms(Index)
             return sp.Add(
-                *(substitute(body, {i: sp.Rational(self[i][j]) for i in indices})
-                  for j in range(self.size))
+                *(
+                    substitute(body, {i: sp.Rational(self[i][j]) for i in indices})
+                    for j in range(self.size)
+                )
             )
 
         written = expr.replace(lambda node: isinstance(node, S), written_out)

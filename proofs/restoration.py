@@ -29,9 +29,17 @@ SINGLE = (
     (D, 1 + p_j * rise),
 )
 MODEL = (
-    (p, weights), (y, S(p * v)), (at_j, one_key), (f, positive_exponential),
-    (E, 1 + at_j * d * f), (eps, at_j * z), (D, S(p * E)),
-    (p_j, S(at_j * p)), (v_j, S(at_j * v)), (d_j, S(at_j * d)), (f_j, S(at_j * f)),
+    (p, weights),
+    (y, S(p * v)),
+    (at_j, one_key),
+    (f, positive_exponential),
+    (E, 1 + at_j * d * f),
+    (eps, at_j * z),
+    (D, S(p * E)),
+    (p_j, S(at_j * p)),
+    (v_j, S(at_j * v)),
+    (d_j, S(at_j * d)),
+    (f_j, S(at_j * f)),
     (e_j, S(at_j * z)),
 )
 new_mass = p_j * (1 + rise) / (1 + p_j * rise)
@@ -129,7 +137,9 @@ ENTRIES = (
             Statement(
                 name="U21 second order: 2·pδ[(½ − p)δ(v−y) + (1 − p)ε]",
                 lhs=sp.Subs(sp.Derivative(path, (alpha, 2)), alpha, 0),
-                rhs=2 * mass * delta
+                rhs=2
+                * mass
+                * delta
                 * ((sp.Rational(1, 2) - mass) * delta * gap + (1 - mass) * change),
                 method=Elementary(),
                 scope=SCALAR,

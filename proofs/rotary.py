@@ -216,10 +216,14 @@ ENTRIES = (
                 lhs=((c - 1) * x1 - s * x2) ** 2 + (s * x1 + (c - 1) * x2) ** 2,
                 rhs=4 * (x1**2 + x2**2),
                 relation="≤",
-                method=Nonnegative((
-                    (ONE, ((c + 1) ** 2, x1**2)), (ONE, ((c + 1) ** 2, x2**2)),
-                    (ONE, (s**2, x1**2)), (ONE, (s**2, x2**2)),
-                )),
+                method=Nonnegative(
+                    (
+                        (ONE, ((c + 1) ** 2, x1**2)),
+                        (ONE, ((c + 1) ** 2, x2**2)),
+                        (ONE, (s**2, x1**2)),
+                        (ONE, (s**2, x2**2)),
+                    )
+                ),
                 hypotheses=(CIRCLE,),
                 model=CIRCLE_MODEL,
                 scope=PLANE + "; the gap is ‖(R(θ) + I)x‖²",

@@ -37,7 +37,9 @@ def prove_series(name: str, lhs: sp.Expr, rhs: sp.Expr, variable: sp.Symbol) -> 
     note = f"coefficients of {variable}^k for every k ≥ {exceptional}, and each one below"
     wrong = [difference for difference in differences if difference != 0]
     return Certificate(
-        name, wrong[0] if wrong else sp.Integer(0), notes=(note,),
+        name,
+        wrong[0] if wrong else sp.Integer(0),
+        notes=(note,),
         refusal=f"coefficients differ by {wrong[0]}" if wrong else "",
     )
 
@@ -72,7 +74,7 @@ def _term(term: sp.Expr, variable: sp.Symbol) -> _Coefficients:
 
 
 def _shifted(series: sp.Sum, scale: sp.Expr, shift: int, variable: sp.Symbol) -> _Coefficients:
-    (n, first, last), = series.limits
+    ((n, first, last),) = series.limits
     coefficient, power = sp.Integer(1), sp.Integer(0)
     for factor in sp.Mul.make_args(cast("sp.Expr", series.function)):
         base, exponent = factor.as_base_exp()

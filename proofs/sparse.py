@@ -102,7 +102,8 @@ ENTRIES = (
                 rhs=S(on_s * p * inside) + (1 - S(on_s * p)) * outside,
                 hypotheses=(MASS, (size, on_s * inside + (1 - on_s) * outside)),
                 model=(
-                    *SPARSE_MODEL, (size, sp.Abs(E / D - 1, evaluate=False)),
+                    *SPARSE_MODEL,
+                    (size, sp.Abs(E / D - 1, evaluate=False)),
                     (inside, sp.Abs(E / D - 1, evaluate=False)),
                     (outside, sp.Abs(1 / D - 1, evaluate=False)),
                 ),

@@ -48,7 +48,12 @@ class Nonnegative:
     def __call__(self, statement: Statement) -> Certificate:
         s = statement
         return prove_nonnegative(
-            s.name, s.rhs - s.lhs, self.witness, s.facts, s.hypotheses, s.nonzero,
+            s.name,
+            s.rhs - s.lhs,
+            self.witness,
+            s.facts,
+            s.hypotheses,
+            s.nonzero,
             pointwise=self.pointwise,
         )
 

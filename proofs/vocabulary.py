@@ -105,8 +105,10 @@ def nilpotent(env: Environment, generator: random.Random) -> Matrix:
     order = min(env.size, NILPOTENT)
     full = random_matrix(generator, (order, order)).rows
     return Matrix(
-        [[entry if j > i else Fraction(0) for j, entry in enumerate(row)]
-         for i, row in enumerate(full)]
+        [
+            [entry if j > i else Fraction(0) for j, entry in enumerate(row)]
+            for i, row in enumerate(full)
+        ]
     )
 
 

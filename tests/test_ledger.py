@@ -89,7 +89,9 @@ def test_without_coq_the_ledger_says_not_checked_and_counts_nothing(monkeypatch)
 
 def test_the_json_has_the_promised_fields(tmp_path) -> None:
     target = tmp_path / "ledger.json"
-    result = command("--only", LABEL, "--cases", "2", "--jobs", "1", "--quiet", "--json", str(target))
+    result = command(
+        "--only", LABEL, "--cases", "2", "--jobs", "1", "--quiet", "--json", str(target)
+    )
     assert result.exit_code == 0
     data = json.loads(target.read_text())
     promised = {"entries", "labels_required", "labels_covered", "proved", "definitions", "failed"}

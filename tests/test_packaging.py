@@ -47,7 +47,9 @@ def test_an_installed_wheel_verifies_outside_the_repository(unpacked: Path, tmp_
 
 
 def test_nothing_in_the_repository_names_a_machine_or_the_shared_folder() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     words = ["/".join(("..", "shared")), "/".join(("", "root", "")), "/".join(("", "work", ""))]
     for name in listed.stdout.split():
         text = (ROOT / name).read_bytes().decode("utf-8", errors="ignore")

@@ -145,8 +145,18 @@ BANDS = on_readout(fc.band_interaction, "score_delta", "second_delta")
 
 REGIMES = [
     *[
-        Regime(f"small increments {size:g}, {name}", bank.probability_change, plain, CHANGE, error, increments=tiny(size))
-        for name, plain in (("difference", softmax_difference), ("the paper's recipe", paper_recipe))
+        Regime(
+            f"small increments {size:g}, {name}",
+            bank.probability_change,
+            plain,
+            CHANGE,
+            error,
+            increments=tiny(size),
+        )
+        for name, plain in (
+            ("difference", softmax_difference),
+            ("the paper's recipe", paper_recipe),
+        )
         for size, error in ((1e-8, 1e-10), (1e-12, 1e-6), (1e-16, 1e-2))
     ],
     Regime(
@@ -193,7 +203,14 @@ REGIMES = [
         for lead, error in ((20.0, 1e-11), (36.0, 1e-4), (50.0, 1e-4))
     ],
     *[
-        Regime(f"readout by subtraction, lead {lead:g}", bank.key_response, subtracted_readouts, RESPONSE, error, lead=lead)
+        Regime(
+            f"readout by subtraction, lead {lead:g}",
+            bank.key_response,
+            subtracted_readouts,
+            RESPONSE,
+            error,
+            lead=lead,
+        )
         for lead, error in ((10.0, 1e-12), (25.0, 1e-7), (40.0, 1e-2))
     ],
     Regime(
@@ -205,11 +222,25 @@ REGIMES = [
         increments=lambda z: 750 + 50 * z.clamp(-3, 3),
     ),
     *[
-        Regime(f"deletion, lead {lead:g}", bank.deletion_response, plain_deletion, DELETION, error, lead=lead)
+        Regime(
+            f"deletion, lead {lead:g}",
+            bank.deletion_response,
+            plain_deletion,
+            DELETION,
+            error,
+            lead=lead,
+        )
         for lead, error in ((20.0, 1e-11), (36.0, 1e-3), (50.0, 1e-3))
     ],
     *[
-        Regime(f"band interaction at {size:g}", bank.band_interaction, plain_band_interaction, BANDS, error, increments=tiny(size))
+        Regime(
+            f"band interaction at {size:g}",
+            bank.band_interaction,
+            plain_band_interaction,
+            BANDS,
+            error,
+            increments=tiny(size),
+        )
         for size, error in ((1e-2, 1e-12), (1e-5, 1e-7), (1e-8, 1e-2))
     ],
     Regime(

@@ -29,7 +29,9 @@ def points(low: float, high: float, dtype: torch.dtype, count: int) -> torch.Ten
     rng = np.random.default_rng(7)
     limit = 1e37 if dtype is torch.float32 else math.inf
     low, high = max(low, -limit), min(high, limit)
-    reach = min(max(abs(low), abs(high)), 80.0 if dtype is torch.float32 and high < 1e4 else math.inf)
+    reach = min(
+        max(abs(low), abs(high)), 80.0 if dtype is torch.float32 and high < 1e4 else math.inf
+    )
     smallest = -300 if dtype is torch.float64 else -36
     spread = 10.0 ** rng.uniform(smallest, math.log10(reach), count)
     spread *= np.where(rng.random(count) < 0.5, 1, -1)
@@ -95,7 +97,9 @@ def test_a_matrix_product_is_within_its_bound() -> None:
 
 
 def test_errors_of_inputs_are_carried_through() -> None:
-    x = fc.track(torch.tensor([2.0], dtype=torch.float64), torch.tensor([1e-3], dtype=torch.float64))
+    x = fc.track(
+        torch.tensor([2.0], dtype=torch.float64), torch.tensor([1e-3], dtype=torch.float64)
+    )
     product = x * x
     assert 4e-3 <= float(fc.error_of(product)) <= 4.1e-3
     assert float(fc.error_of(torch.exp(x))) >= math.exp(2.0) * 1e-3
@@ -104,7 +108,9 @@ def test_errors_of_inputs_are_carried_through() -> None:
 
 
 def test_a_division_by_something_that_may_vanish_has_no_bound() -> None:
-    x = fc.track(torch.tensor([1e-3], dtype=torch.float64), torch.tensor([1e-2], dtype=torch.float64))
+    x = fc.track(
+        torch.tensor([1e-3], dtype=torch.float64), torch.tensor([1e-2], dtype=torch.float64)
+    )
     assert math.isinf(float(fc.error_of(1 / x)))
     assert math.isinf(float(fc.error_of(torch.log(x))))
 

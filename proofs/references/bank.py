@@ -122,7 +122,10 @@ def value_response(num, mask, scores, values, value_delta, **_) -> Vector:
 def interaction(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
     """y(p', v+ε) − y(p', v) − y(p, v+ε) + y(p, v)."""
     bank = Bank(num, mask, scores, values, score_delta, value_delta)
-    after = sub(weigh(num, bank.edited_probs, bank.edited_values), weigh(num, bank.edited_probs, bank.values))
+    after = sub(
+        weigh(num, bank.edited_probs, bank.edited_values),
+        weigh(num, bank.edited_probs, bank.values),
+    )
     return sub(after, sub(weigh(num, bank.probs, bank.edited_values), bank.output))
 
 
@@ -150,7 +153,9 @@ def softmax_remainder(num, mask, scores, values, score_delta, **_) -> Vector:
 def remainder_weights(num, mask, scores, values, score_delta, **_) -> Vector:
     """p' − p − p·log(p'/p)."""
     bank = Bank(num, mask, scores, values, score_delta)
-    weights = [q - p - p * num.log(q / p) for p, q in zip(bank.probs, bank.edited_probs, strict=True)]
+    weights = [
+        q - p - p * num.log(q / p) for p, q in zip(bank.probs, bank.edited_probs, strict=True)
+    ]
     return scatter(num, mask, weights)
 
 
@@ -166,7 +171,9 @@ def decompose(num, mask, scores, values, score_delta, value_delta, **_) -> list[
 def divergence(num, mask, scores, values, score_delta, **_) -> Number:
     """KL(p‖p') = Σ p log(p/p')."""
     bank = Bank(num, mask, scores, values, score_delta)
-    return total(num, (p * num.log(p / q) for p, q in zip(bank.probs, bank.edited_probs, strict=True)))
+    return total(
+        num, (p * num.log(p / q) for p, q in zip(bank.probs, bank.edited_probs, strict=True))
+    )
 
 
 def total_variation(num, mask, scores, values, score_delta, **_) -> Number:

@@ -18,13 +18,13 @@ from proofs.references.rotary import rotate, tangent
 
 def phi1(num, x, **_) -> Vector:
     """(eˣ − 1)/x, and 1 at zero."""
-    return [(num.exp(a) - num.real(1.0)) / a if not a == 0 else num.real(1.0) for a in x]
+    return [(num.exp(a) - num.real(1.0)) / a if a != 0 else num.real(1.0) for a in x]
 
 
 def phi2(num, x, **_) -> Vector:
     """(eˣ − 1 − x)/x², and 1/2 at zero."""
     one, half = num.real(1.0), num.real(0.5)
-    return [(num.exp(a) - one - a) / (a * a) if not a == 0 else half for a in x]
+    return [(num.exp(a) - one - a) / (a * a) if a != 0 else half for a in x]
 
 
 def affine_features(num, query_weight, query_bias, keys, scaling, position, **rotary) -> Matrix:

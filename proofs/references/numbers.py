@@ -22,7 +22,7 @@ _FIRST_PRECISION = 128
 _LAST_PRECISION = 1 << 15
 
 
-class Unproven(ArithmeticError):
+class UnprovenError(ArithmeticError):
     """Arb could not prove enough bits within the largest precision."""
 
 
@@ -114,7 +114,7 @@ def arb_precision(bits: int) -> Iterator[None]:
 
 
 def prove(reference: Callable[..., Any], arguments: dict[str, Any]) -> tuple[list[flint.arb], int]:
-    """Evaluate a reference in balls until every output has PROVEN_BITS bits; return them and the precision."""
+    """Evaluate a reference in balls until all have PROVEN_BITS bits; return them and the precision."""
     bits, balls = _FIRST_PRECISION, []
     while bits <= _LAST_PRECISION:
         with arb_precision(bits):
@@ -122,13 +122,15 @@ def prove(reference: Callable[..., Any], arguments: dict[str, Any]) -> tuple[lis
         if all(_proven(ball) for ball in balls):
             return balls, bits
         bits *= 2
-    raise Unproven(
+    raise UnprovenError(
         f"{reference.__module__}.{reference.__qualname__} has fewer than {PROVEN_BITS} proven bits at "
         f"{_LAST_PRECISION} bits of working precision: {[str(ball) for ball in balls][:4]}"
     )
 
 
-def second_opinion(reference: Callable[..., Any], arguments: dict[str, Any], bits: int) -> list[Any]:
+def second_opinion(
+    reference: Callable[..., Any], arguments: dict[str, Any], bits: int
+) -> list[Any]:
     """Evaluate the same reference with mpmath at the given precision, and never below 50 digits."""
     numbers = MpNumbers(max(bits, math.ceil(50 * math.log2(10))))
     return flatten(reference(numbers, **as_numbers(numbers.real, arguments)))

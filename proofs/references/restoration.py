@@ -21,7 +21,10 @@ def benefit(num: Any, key: int, strength: Number, **case: Any) -> Number:
     original = write(num, case["original_scores"], case["original_values"], projection)
     error = sub(write(num, case["scores"], case["values"], projection), original)
     scores = [
-        [a + strength * (b - a) if k == key else a for k, (a, b) in enumerate(zip(s, o, strict=True))]
+        [
+            a + strength * (b - a) if k == key else a
+            for k, (a, b) in enumerate(zip(s, o, strict=True))
+        ]
         for s, o in zip(case["scores"], case["original_scores"], strict=True)
     ]
     values = [
@@ -76,7 +79,9 @@ def fisher(num, **case) -> Vector:
     result = [num.real(0.0)] * len(case["scores"][0])
     for s, o in zip(case["scores"], case["original_scores"], strict=True):
         probs = softmax(num, s)
-        terms = [p * (num.real(1.0) - p) * (b - a) * (b - a) for p, a, b in zip(probs, s, o, strict=True)]
+        terms = [
+            p * (num.real(1.0) - p) * (b - a) * (b - a) for p, a, b in zip(probs, s, o, strict=True)
+        ]
         result = add(result, terms)
     return result
 
