@@ -32,8 +32,10 @@ ULPS: dict[str, float] = {
 }
 
 # One bound costs a few dozen float64 operations; this factor covers their own rounding.
-_UPWARDS = 1 + 2.0**-46
+_UPWARDS = 1 + 2.0**-40
 _WIDE = 2.0**-53
+# Below this size the low halves of a split product are not normal numbers.
+_SPLITTABLE = 1e-280
 
 
 class Tracked(Tensor):
@@ -191,24 +193,39 @@ def _pair(values: Any, errors: Any) -> Any:
 # ---- arithmetic: u is the unit roundoff of the result's dtype ----
 
 
+def _operands(args: tuple, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Values and errors of two operands; a Python number enters as torch rounds it to the dtype."""
+    values, errors = [], []
+    for operand in args[:2]:
+        value = torch.as_tensor(_value(operand), dtype=dtype)
+        exact = isinstance(operand, Tensor)
+        values.append(value)
+        errors.append(_error(operand) if exact else (value.double() - operand).abs())
+    return values[0], values[1], errors[0], errors[1]
+
+
 def _add(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    x, y = args
-    value = func(_value(x), _value(y))
-    return _result(value, _error(x) + _error(y) + _unit(value.dtype) * _size(value))
+    value = func(*_map(_value, args))
+    x, y, x_error, y_error = _operands(args, value.dtype)
+    if _name(func) == "sub":
+        y = -y
+    elif _name(func) == "rsub":
+        x = -x
+    return _result(value, x_error + y_error + _sum_residual(x, y, value))
 
 
 def _mul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    x, y = args
-    value = func(_value(x), _value(y))
-    spread = _size(x) * _error(y) + _size(y) * _error(x) + _error(x) * _error(y)
-    return _result(value, spread + _unit(value.dtype) * _size(value))
+    value = func(*_map(_value, args))
+    x, y, x_error, y_error = _operands(args, value.dtype)
+    spread = _size(x) * y_error + _size(y) * x_error + x_error * y_error
+    return _result(value, spread + _product_residual(x, y, value).abs())
 
 
 def _div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    x, y = args
-    value = func(_value(x), _value(y))
-    room = _size(y) - _error(y)
-    spread = (_error(x) + _size(value) * (1 + 1e-6) * _error(y)) / room
+    value = func(*_map(_value, args))
+    x, y, x_error, y_error = _operands(args, value.dtype)
+    room = _size(y) - y_error
+    spread = (x_error + _size(value) * (1 + 1e-6) * y_error) / room
     spread = torch.where(room > 0, spread, torch.inf)
     return _result(value, spread + _unit(value.dtype) * _size(value))
 
@@ -217,25 +234,56 @@ def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     return _div(torch.div, (torch.as_tensor(args[1], dtype=args[0].dtype), args[0]), kwargs)
 
 
+def _sum_residual(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
+    """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly."""
+    part = total - x
+    residual = ((x - (total - part)) + (y - part)).double().abs()
+    return torch.where(torch.isfinite(residual), residual, _unit(total.dtype) * _size(total))
+
+
+def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> Tensor:
+    """xy − fl(xy): exact in float64 for float32, by Dekker's splitting for float64."""
+    if product.dtype is torch.float32:
+        return x.double() * y.double() - product.double()
+    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+    residual = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    # Splitting overflows for the largest numbers, and the low halves underflow for the smallest.
+    sound = torch.isfinite(residual) & (product.abs() > _SPLITTABLE)
+    return torch.where(sound, residual, _unit(product.dtype) * _size(product))
+
+
+def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Veltkamp's split of a float64 into two halves of 26 bits, which multiply exactly."""
+    scaled = x * 134217729.0
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
 def _sum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """Any order of n non-zero terms errs by at most (n − 1)·u·Σ|x|: adding a zero is exact."""
     x = args[0]
     value = func(_value(x), *args[1:], **kwargs)
-    count = max(1, x.numel() // max(1, value.numel()))
-    u = _unit(value.dtype)
-    growth = (count - 1) * u / (1 - (count - 1) * u)
+    terms = func((_size(x) != 0).double(), *args[1:], **kwargs)
+    growth = _growth((terms - 1).clamp(min=0), value.dtype)
     spread = func(_error(x), *args[1:], **kwargs) + growth * func(_size(x), *args[1:], **kwargs)
+    count = max(1, x.numel() // max(1, value.numel()))
     return _result(value, spread * (1 + 2 * count * _WIDE))
 
 
 def _matmul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """Any order of n products errs by at most n·u·|x||y|, fused or not."""
     x, y = args
     value = func(_value(x), _value(y))
     count = x.shape[-1]
-    u = _unit(value.dtype)
-    growth = count * u / (1 - count * u)
+    growth = _growth(torch.tensor(float(count), dtype=torch.float64), value.dtype)
     spread = func(_size(x), _error(y) + growth * _size(y)) + func(_error(x), _size(y) + _error(y))
     tiny = torch.finfo(value.dtype).smallest_normal * torch.finfo(value.dtype).eps
     return _result(value, spread * (1 + 4 * count * _WIDE) + count * tiny)
+
+
+def _growth(operations: Tensor, dtype: torch.dtype) -> Tensor:
+    """γ_n = nu/(1 − nu), the growth of relative error over n operations."""
+    return operations * _unit(dtype) / (1 - operations * _unit(dtype))
 
 
 def _maximum(func: Callable, args: tuple, kwargs: dict) -> Tracked:

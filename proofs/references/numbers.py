@@ -14,8 +14,8 @@ from typing import Any
 import flint
 import mpmath
 
-# More than float64 holds, so that the reference's own error is nothing beside a rounding bound.
-PROVEN_BITS = 60
+# Far more than float64 holds: the reference's own error must be nothing even beside a rounding error.
+PROVEN_BITS = 100
 # A ball this small around zero is taken for zero: it lies far below the smallest float64.
 _NEGLIGIBLE_EXPONENT = -1200
 _FIRST_PRECISION = 128
