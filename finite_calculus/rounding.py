@@ -223,7 +223,7 @@ def _mul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
 
 def _div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     value = func(*_map(_value, args))
-    x, y, x_error, y_error = _operands(args, value.dtype)
+    _, y, x_error, y_error = _operands(args, value.dtype)
     room = _size(y) - y_error
     spread = (x_error + _size(value) * (1 + 1e-6) * y_error) / room
     spread = torch.where(room > 0, spread, torch.inf)

@@ -8,8 +8,9 @@ error exceeds its bound.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from proofs.references.numbers import agree, distance, prove, second_opinion
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
 BATCH = 64
+_BINS = 16
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,7 @@ class Comparison:
         """Compute a batch and measure every case against its proven reference."""
         for index, (values, bounds) in enumerate(self._computed(batch)):
             case = plain(batch.case(index))
-            exact, bits = prove(self.reference, case)
-            if len(values) != len(exact):
-                raise ValueError(
-                    f"{self.function} returned {len(values)} numbers, its reference {len(exact)}"
-                )
+            exact, bits = prove(self.reference, case, bounds)
             if index == 0 and not agree(exact, second_opinion(self.reference, case, bits)):
                 raise ArithmeticError(f"mpmath and Arb disagree on {self.function} for {case}")
             errors = [distance(value, ball) for value, ball in zip(values, exact, strict=True)]
@@ -88,15 +86,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Property:
-    """A torch function and a check that returns pairs (actual, allowed) for one random case."""
+    """A torch function and a check that yields pairs (actual, allowed) for every case of a batch."""
 
     function: str
-    check: Callable[[np.random.Generator, type], list[tuple[float, float]]]
+    check: Callable[[np.random.Generator, type, int], Iterable[list[tuple[float, float]]]]
 
     def samples(self, dtype: str, seed: int, count: int) -> Iterator[Sample]:
         """Check `count` cases."""
-        for index in range(count):
-            pairs = self.check(np.random.default_rng([seed, index]), DTYPES[dtype])
+        for pairs in self.check(np.random.default_rng(seed), DTYPES[dtype], count):
             yield Sample([actual for actual, _ in pairs], [allowed for _, allowed in pairs])
 
 
@@ -104,47 +101,82 @@ Check = Comparison | Property
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run of cases showed.
+class Place:
+    """Where a case is: the batch that `seed` and `count` draw, and its index in it."""
 
-    `worst_over_bound` is the largest actual error divided by its bound; `median_slack` the median of
-    bound over actual where the actual error is not zero; `worst_relative` the largest error relative
-    to the largest entry of the result, where that is a normal number with room for its last bits;
-    `worst_case` is the (seed, index) that replays the worst; `reference_bits` the largest precision
-    Arb needed.
+    seed: int
+    count: int
+    index: int
+
+
+@dataclass
+class Tally:
+    """What a run of cases showed so far; two tallies of one function merge.
+
+    `worst_over_bound` is the largest actual error divided by its bound, at the case `worst`; `slack`
+    counts bound over actual in bins of a sixteenth of an octave, where the actual error is not zero;
+    `worst_relative` is the largest error relative to the largest entry of the result, where that is a
+    normal number with room for its last bits; `reference_bits` is the largest precision Arb needed.
     """
 
     function: str
     dtype: str
-    cases: int
-    violations: int
-    worst_over_bound: float
-    median_slack: float
-    worst_relative: float
-    worst_case: tuple[int, int] | None
-    reference_bits: int
+    cases: int = 0
+    violations: int = 0
+    worst_over_bound: float = 0.0
+    worst: Place | None = None
+    worst_relative: float = 0.0
+    reference_bits: int = 0
+    slack: Counter[int] = field(default_factory=Counter)
+
+    def add(self, sample: Sample, place: Place) -> None:
+        """Count one case."""
+        over = sample.over_bound
+        self.cases += 1
+        self.violations += not over <= 1
+        if not over <= self.worst_over_bound:
+            self.worst_over_bound, self.worst = over, place
+        for error, bound in zip(sample.errors, sample.bounds, strict=True):
+            if error > 0 and bound > 0:
+                self.slack[round(_BINS * (math.log2(bound) - math.log2(error)))] += 1
+        if sample.scale >= _normal(self.dtype):
+            self.worst_relative = max(self.worst_relative, max(sample.errors) / sample.scale)
+        self.reference_bits = max(self.reference_bits, sample.bits)
+
+    def merge(self, other: "Tally") -> None:
+        """Count the cases of another tally of the same function too."""
+        self.cases += other.cases
+        self.violations += other.violations
+        if not other.worst_over_bound <= self.worst_over_bound:
+            self.worst_over_bound, self.worst = other.worst_over_bound, other.worst
+        self.worst_relative = max(self.worst_relative, other.worst_relative)
+        self.reference_bits = max(self.reference_bits, other.reference_bits)
+        self.slack.update(other.slack)
+
+    def slack_quantile(self, fraction: float) -> float:
+        """Bound over actual at a quantile, to the width of a bin; infinite if no case had an error."""
+        wanted, seen = fraction * self.slack.total(), 0
+        for bin_, count in sorted(self.slack.items()):
+            seen += count
+            if seen >= wanted:
+                return 2.0 ** (bin_ / _BINS)
+        return math.inf
 
 
-def run(check: Check, dtype: str, cases: int, *, seed: int = 0) -> Outcome:
+def run(check: Check, dtype: str, cases: int, *, seed: int = 0) -> Tally:
     """Check one function on `cases` cases, in batches that share their shapes."""
-    slack: list[float] = []
-    worst, worst_case, violations, relative, bits = 0.0, None, 0, 0.0, 0
-    for number, start in enumerate(range(0, cases, _batch(cases))):
-        count = min(_batch(cases), cases - start)
+    tally = Tally(check.function, dtype)
+    size = batch_size(cases)
+    for number, start in enumerate(range(0, cases, size)):
+        count = min(size, cases - start)
         for index, sample in enumerate(check.samples(dtype, seed + number, count)):
-            over = sample.over_bound
-            violations += not over <= 1
-            if not over <= worst:
-                worst, worst_case = over, (seed + number, index)
-            pairs = zip(sample.errors, sample.bounds, strict=True)
-            slack += [bound / error for error, bound in pairs if error > 0]
-            if sample.scale >= _normal(dtype):
-                relative = max(relative, max(sample.errors) / sample.scale)
-            bits = max(bits, sample.bits)
-    median = float(np.median(slack)) if slack else math.inf
-    return Outcome(
-        check.function, dtype, cases, violations, worst, median, relative, worst_case, bits
-    )
+            tally.add(sample, Place(seed + number, count, index))
+    return tally
+
+
+def batch_size(cases: int) -> int:
+    """Cases per batch: small runs still see several shapes."""
+    return min(BATCH, max(1, cases // 8))
 
 
 def tracked(case: Case) -> Case:
@@ -163,11 +195,6 @@ def plain(case: Case) -> Case:
         name: item.tolist() if isinstance(item, np.ndarray | np.generic) else item
         for name, item in case.items()
     }
-
-
-def _batch(cases: int) -> int:
-    """Cases per batch: small runs still see several shapes."""
-    return min(BATCH, max(1, cases // 8))
 
 
 def _tensor(item: Any, wrap: Callable[[Tensor], Tensor]) -> Any:

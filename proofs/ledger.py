@@ -6,22 +6,19 @@ reference in both precisions. What was not run says "not checked"; only what was
 """
 
 import itertools
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
-import torch
-
 from proofs import arithmetic, coq_check, mutation, rational
 from proofs.catalogue import entries, find
 from proofs.checks import CHECKS, checks_of
-from proofs.comparison import DTYPES, Outcome, run
+from proofs.comparison import DTYPES, Tally, run
 from proofs.entry import Entry, Kind
 from proofs.labels import REQUIRED
+from proofs.parallel import Progress, parallel
 
-Progress = Callable[[str, int, int], None]
 NOT_CHECKED = "not checked"
 
 
@@ -117,14 +114,14 @@ def verify(
     jobs = jobs or os.cpu_count() or 1
     clock = _Clock(progress)
     progress = clock.report
-    proofs = dict(_parallel("symbolic proofs", _prove, [e.label for e in chosen], jobs, progress))
+    proofs = dict(_stage("symbolic proofs", _prove, [e.label for e in chosen], jobs, progress))
     names = sorted({check.function for e in chosen for f in e.functions for check in checks_of(f)})
     work = [(name, dtype, cases) for name in names for dtype in DTYPES]
-    outcomes = dict(_parallel("comparisons", _compare, work, jobs, progress))
+    outcomes = dict(_stage("comparisons", _compare, work, jobs, progress))
     figures = arithmetic.audit()
     mutants = mutation.Report(())
     if with_mutation:
-        reports = _parallel("formula mutants", _mutate, _distinct(chosen), jobs, progress)
+        reports = _stage("formula mutants", _mutate, _distinct(chosen), jobs, progress)
         mutants = mutation.combine(report for _, report in reports)
     coq = _coq(with_coq, progress)
     by_label = coq_check.by_label()
@@ -173,6 +170,12 @@ def explain(label: str) -> Iterator[str]:
     for function in entry.functions:
         listed = ", ".join(check.function for check in checks_of(function)) or "none"
         yield f"torch: finite_calculus.{function}; checks: {listed}"
+
+
+def _stage(
+    name: str, work: Callable, items: Sequence, jobs: int, progress: Progress
+) -> Iterator[tuple]:
+    return parallel(lambda done, total: progress(name, done, total), work, items, jobs)
 
 
 class _Clock:
@@ -226,7 +229,7 @@ def _mutate(place: tuple[str, int]) -> mutation.Report:
     return mutation.mutate(find(label).statements[position])
 
 
-def _compare(work: tuple[str, str, int]) -> Outcome:
+def _compare(work: tuple[str, str, int]) -> Tally:
     name, dtype, cases = work
     return run(CHECKS[name], dtype, cases)
 
@@ -245,7 +248,7 @@ def _coq(wanted: bool, progress: Progress) -> coq_check.CoqReport:
 def _row(
     entry: Entry,
     proof: _EntryProof,
-    outcomes: dict[tuple[str, str, int], Outcome],
+    outcomes: dict[tuple[str, str, int], Tally],
     coq: coq_check.CoqReport,
     by_label: dict[str, tuple[str, ...]],
     figures: Sequence[arithmetic.Outcome],
@@ -255,7 +258,7 @@ def _row(
     failures = list(proof.failures)
     failures += [
         f"{o.function} {o.dtype}: {o.violations} of {o.cases} cases beyond their bound, "
-        f"worst {o.worst_over_bound:.3g}, case {o.worst_case}"
+        f"worst {o.worst_over_bound:.3g}, case {o.worst}"
         for o in runs
         if o.violations
     ]
@@ -303,7 +306,7 @@ def _coq_status(theorems: tuple[str, ...], coq: coq_check.CoqReport) -> str:
     return "checked" if states == {"checked"} else "failed"
 
 
-def _numeric(runs: Iterable[Outcome], dtype: str) -> Numeric | None:
+def _numeric(runs: Iterable[Tally], dtype: str) -> Numeric | None:
     mine = [outcome for outcome in runs if outcome.dtype == dtype]
     if not mine:
         return None
@@ -333,28 +336,3 @@ def _row_json(row: Row) -> dict[str, object]:
     data = asdict(row)
     data["coq"] = {"status": row.coq, "theorems": list(data.pop("coq_theorems"))}
     return data
-
-
-def _parallel(
-    stage: str, work: Callable, items: Sequence, jobs: int, progress: Progress
-) -> Iterator[tuple]:
-    """Run `work` on every item in forked processes, in any order, reporting progress."""
-    progress(stage, 0, len(items))
-    if jobs == 1 or len(items) < 2:
-        for count, item in enumerate(items, 1):
-            yield item, work(item)
-            progress(stage, count, len(items))
-        return
-    # Forked, so that the catalogue is built once; each worker keeps to one core.
-    context = multiprocessing.get_context("fork")
-    entries()
-    with context.Pool(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        pairs = ((work, item) for item in items)
-        for count, done in enumerate(pool.imap_unordered(_call, pairs), 1):
-            yield done
-            progress(stage, count, len(items))
-
-
-def _call(pair: tuple[Callable, object]) -> tuple[object, object]:
-    work, item = pair
-    return item, work(item)

@@ -7,6 +7,7 @@ decomposition, a small multiple of (rows + columns)·eps·σ_max.
 """
 
 import math
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import flint
@@ -17,10 +18,23 @@ import finite_calculus as fc
 from proofs import cases
 from proofs.comparison import Property, plain, tensors
 from proofs.references import bank as of_bank
-from proofs.references.numbers import prove
+from proofs.references.numbers import PROVEN_BITS, arb_precision, distance, prove
 
 Pairs = list[tuple[float, float]]
+Certified = tuple[cases.Batch, fc.Certificate]
 _STABLE = 8
+
+
+def _each(check: Callable[[np.random.Generator, type], Pairs]) -> Callable[..., Iterator[Pairs]]:
+    """A check of one case, repeated over a batch."""
+
+    def repeated(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
+        return (
+            check(np.random.default_rng(child), dtype)
+            for child in rng.integers(1 << 62, size=count)
+        )
+
+    return repeated
 
 
 def _one(draw: cases.Draw, rng: np.random.Generator, dtype: type) -> cases.Case:
@@ -32,66 +46,90 @@ def _exact(reference, case: cases.Case) -> float:
     return float(balls[0].mid())
 
 
-def certificate_is_true(rng: np.random.Generator, dtype: type) -> Pairs:
-    """|S − Ŝ| ≤ B, KL ≤ its upper value, TV ≤ its upper value; with and without a rotary remainder."""
-    case = _one(cases.bank, rng, dtype)
-    given = tensors(case)
+def _certified(rng: np.random.Generator, dtype: type, count: int, *, remainder: bool) -> Certified:
+    """Certificates of a batch of edits, with their cases."""
+    batch = cases.bank(rng, dtype, count)
+    given = tensors(batch.joined())
     readout = fc.freeze(given["scores"], given["values"], mask=given["mask"])
-    edit = (given["score_delta"], given["value_delta"], given["gradient"])
-    plain_form = fc.certify(readout, *edit)
-    jacobian_form = fc.certify(readout, *edit, score_remainder=given["linear_delta"])
-    balls, _ = prove(of_bank.exact_score, plain(case))
-    pairs = [
-        (float(abs(balls[0] - float(found.first_order)).mid()), float(found.bound))
-        for found in (plain_form, jacobian_form)
-    ]
-    pairs.append((_exact(of_bank.divergence, case), float(plain_form.divergence)))
-    pairs.append((_exact(of_bank.total_variation, case), float(plain_form.total_variation)))
-    return pairs
-
-
-def certified_claims_are_true(rng: np.random.Generator, dtype: type) -> Pairs:
-    """Every certified sign and every certified pair agrees with the exact scores in Arb."""
-    case = _one(cases.full_bank, rng, dtype)
-    given = tensors(case)
-    readout = fc.freeze(given["scores"], given["values"])
-    strengths = [0.0, 1e-6, 1e-3, 0.1, 1.0]
-    scale = torch.tensor(strengths, dtype=given["scores"].dtype)
-    score_delta = scale[:, None] * given["score_delta"]
-    value_delta = scale[:, None, None] * given["value_delta"]
-    found = fc.certify(readout, score_delta, value_delta, given["gradient"])
-    exact = [
-        _exact(of_bank.exact_score, {**case, "score_delta": d.numpy(), "value_delta": e.numpy()})
-        for d, e in zip(score_delta, value_delta, strict=True)
-    ]
-    signs = fc.certified_signs(found).tolist()
-    wrong = sum(
-        sign != 0 and sign != np.sign(score) for sign, score in zip(signs, exact, strict=True)
+    extra = {"score_remainder": given["linear_delta"]} if remainder else {}
+    found = fc.certify(
+        readout, given["score_delta"], given["value_delta"], given["gradient"], **extra
     )
-    wrong += sum(not exact[a] > exact[b] for a, b in fc.certified_order(found).pairs())
-    return [(float(wrong), 0.5)]
+    return batch, found
 
 
-def heads_add_up(rng: np.random.Generator, dtype: type) -> Pairs:
-    """The certificate summed over heads bounds the summed exact score."""
-    heads = [_one(cases.full_bank, rng, dtype) for _ in range(3)]
-    found = []
-    exact = flint.arb(0)
-    for case in heads:
-        given = tensors(case)
-        readout = fc.freeze(given["scores"], given["values"])
-        found.append(
-            fc.certify(readout, given["score_delta"], given["value_delta"], given["gradient"])
-        )
-        balls, _ = prove(of_bank.exact_score, plain(case))
-        exact += balls[0]
-    stacked = fc.Certificate(
-        *[
-            torch.stack([getattr(one, name) for one in found])
-            for name in fc.Certificate.__dataclass_fields__
+def _score_errors(batch: cases.Batch, found: fc.Certificate) -> Iterator[Pairs]:
+    first, bound = found.first_order.tolist(), found.bound.tolist()
+    for index in range(len(batch)):
+        (exact,), _ = prove(of_bank.exact_score, plain(batch.case(index)), [bound[index]])
+        yield [(distance(first[index], exact), bound[index])]
+
+
+def certificate_is_true(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
+    """|S − Ŝ| ≤ B for the first-order score."""
+    return _score_errors(*_certified(rng, dtype, count, remainder=False))
+
+
+def jacobian_certificate_is_true(
+    rng: np.random.Generator, dtype: type, count: int
+) -> Iterator[Pairs]:
+    """|S − Ŝ| ≤ B for the positional Jacobian's score, the rotary remainder included."""
+    return _score_errors(*_certified(rng, dtype, count, remainder=True))
+
+
+def upper_values_are_upper(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
+    """KL and TV as certificates report them are not below the exact ones."""
+    batch, found = _certified(rng, dtype, count, remainder=False)
+    kl, tv = found.divergence.tolist(), found.total_variation.tolist()
+    for index in range(len(batch)):
+        case = plain(batch.case(index))
+        (exact_kl,), _ = prove(of_bank.divergence, case)
+        (exact_tv,), _ = prove(of_bank.total_variation, case)
+        yield [(distance(0.0, exact_kl), kl[index]), (distance(0.0, exact_tv), tv[index])]
+
+
+def certified_claims_are_true(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
+    """Every certified sign and every certified pair of a strength sweep agrees with Arb."""
+    batch = cases.full_bank(rng, dtype, count)
+    given = tensors(batch.joined())
+    readout = fc.freeze(given["scores"], given["values"])
+    strengths = torch.tensor([0.0, 1e-6, 1e-3, 0.1, 1.0], dtype=given["scores"].dtype)
+    score_delta = strengths[:, None, None] * given["score_delta"]
+    value_delta = strengths[:, None, None, None] * given["value_delta"]
+    swept = fc.certify(readout, score_delta, value_delta, given["gradient"])
+    found = fc.Certificate(*[part.mT for part in _parts(swept)])
+    signs, greater = fc.certified_signs(found).tolist(), fc.certified_order(found).greater.tolist()
+    for index in range(count):
+        edits = zip(score_delta[:, index].numpy(), value_delta[:, index].numpy(), strict=True)
+        case = batch.case(index)
+        exact = [
+            _exact(of_bank.exact_score, {**case, "score_delta": d, "value_delta": e})
+            for d, e in edits
         ]
-    ).over_heads()
-    return [(float(abs(exact - float(stacked.first_order)).mid()), float(stacked.bound))]
+        wrong = sum(s != 0 and s != np.sign(x) for s, x in zip(signs[index], exact, strict=True))
+        order = range(len(exact))
+        wrong += sum(greater[index][a][b] and not exact[a] > exact[b] for a in order for b in order)
+        yield [(float(wrong), 0.5)]
+
+
+def heads_add_up(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
+    """The certificate summed over three heads bounds the summed exact score."""
+    heads = 3
+    batch, found = _certified(rng, dtype, heads * count, remainder=False)
+    summed = fc.Certificate(*[part.reshape(count, heads) for part in _parts(found)]).over_heads()
+    first, bound = summed.first_order.tolist(), summed.bound.tolist()
+    for index in range(count):
+        exact = flint.arb(0)
+        with arb_precision(16 * PROVEN_BITS):
+            for head in range(heads):
+                case = plain(batch.case(heads * index + head))
+                (score,), _ = prove(of_bank.exact_score, case, [bound[index]])
+                exact += score
+        yield [(distance(first[index], exact), bound[index])]
+
+
+def _parts(found: fc.Certificate) -> list[torch.Tensor]:
+    return [getattr(found, name) for name in fc.Certificate.__dataclass_fields__]
 
 
 def quantised_codes_are_in_range(rng: np.random.Generator, dtype: type) -> Pairs:
@@ -292,18 +330,20 @@ PROPERTIES: dict[str, Property] = {
     check.function: check
     for check in (
         Property("certify", certificate_is_true),
+        Property("Certificate.jacobian", jacobian_certificate_is_true),
+        Property("Certificate.divergence", upper_values_are_upper),
+        Property("Certificate.over_heads", heads_add_up),
         Property("certified_signs", certified_claims_are_true),
         Property("certified_order", certified_claims_are_true),
-        Property("Certificate.over_heads", heads_add_up),
-        Property("quantise", quantised_codes_are_in_range),
-        Property("preserving_directions", preserving_directions_preserve),
-        Property("control_query", requested_ratios_are_achieved),
-        Property("QueryControl.feasible", infeasible_requests_say_so),
-        Property("frequency_bands", bands_partition_the_planes),
-        Property("anchor_bound", anchor_bound_holds),
-        Property("numerical_rank", rank_is_bounded),
-        Property("select_evictions", evictions_respect_the_budget),
-        Property("restore_greedily", greedy_restoration_takes_the_best),
-        Property("unit_gradient_step", gradient_step_is_the_matrix),
+        Property("quantise", _each(quantised_codes_are_in_range)),
+        Property("preserving_directions", _each(preserving_directions_preserve)),
+        Property("control_query", _each(requested_ratios_are_achieved)),
+        Property("QueryControl.feasible", _each(infeasible_requests_say_so)),
+        Property("frequency_bands", _each(bands_partition_the_planes)),
+        Property("anchor_bound", _each(anchor_bound_holds)),
+        Property("numerical_rank", _each(rank_is_bounded)),
+        Property("select_evictions", _each(evictions_respect_the_budget)),
+        Property("restore_greedily", _each(greedy_restoration_takes_the_best)),
+        Property("unit_gradient_step", _each(gradient_step_is_the_matrix)),
     )
 }

@@ -18,6 +18,8 @@ import mpmath
 PROVEN_BITS = 100
 # A ball this small around zero is taken for zero: it lies far below the smallest float64.
 _NEGLIGIBLE_EXPONENT = -1200
+# A radius this small beside a bound cannot turn a sound value into a violation.
+_SHARPNESS = 2.0**-44
 _FIRST_PRECISION = 128
 _LAST_PRECISION = 1 << 15
 
@@ -113,14 +115,24 @@ def arb_precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-def prove(reference: Callable[..., Any], arguments: dict[str, Any]) -> tuple[list[flint.arb], int]:
-    """Evaluate a reference in balls until all have PROVEN_BITS bits; return them and the precision."""
+def prove(
+    reference: Callable[..., Any], arguments: dict[str, Any], bounds: list[float] | None = None
+) -> tuple[list[flint.arb], int]:
+    """Evaluate a reference in balls until they are small enough; return them and the precision.
+
+    Every ball must have PROVEN_BITS bits and, where `bounds` are given, a radius that is nothing
+    beside its bound, so that an error can be told from the reference's own uncertainty.
+    """
     bits, balls = _FIRST_PRECISION, []
     while bits <= _LAST_PRECISION:
         with arb_precision(bits):
             balls = flatten(reference(ArbNumbers, **as_numbers(ArbNumbers.real, arguments)))
-        if all(_proven(ball) for ball in balls):
-            return balls, bits
+            if bounds is not None and len(bounds) != len(balls):
+                raise ValueError(
+                    f"{len(bounds)} numbers were computed, the reference has {len(balls)}"
+                )
+            if all(map(_proven, balls, bounds or [0.0] * len(balls))):
+                return balls, bits
         bits *= 2
     raise UnprovenError(
         f"{reference.__module__}.{reference.__qualname__} has fewer than {PROVEN_BITS} proven bits at "
@@ -150,7 +162,7 @@ def distance(value: float, ball: flint.arb) -> float:
     """
     if not math.isfinite(value):
         return math.inf
-    with arb_precision(2 * _FIRST_PRECISION):
+    with arb_precision(_LAST_PRECISION):
         exact = flint.arb(0) if _negligible(ball) else ball
         if exact.contains(flint.arb(value)):
             return 0.0
@@ -174,10 +186,15 @@ def flatten(tree: Any) -> list[Any]:
     return [tree]
 
 
-def _proven(ball: flint.arb) -> bool:
+def _proven(ball: flint.arb, bound: float) -> bool:
     if not ball.is_finite():
         return False
-    return ball.rel_accuracy_bits() >= PROVEN_BITS or _negligible(ball)
+    if _negligible(ball):
+        return True
+    sharp = (
+        bound == 0 or not math.isfinite(bound) or bool(ball.rad() < flint.arb(bound) * _SHARPNESS)
+    )
+    return sharp and ball.rel_accuracy_bits() >= PROVEN_BITS
 
 
 def _negligible(ball: flint.arb) -> bool:

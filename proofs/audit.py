@@ -1,0 +1,145 @@
+"""The audit: every public function on as many adversarial cases as are asked for.
+
+Each function and precision is cut into pieces that run in parallel and are tallied; a finished tally
+is a record, one JSON file, that names the sources it was made with. An audit run again with the same
+settings takes up where it stopped. A violation is an error beyond its derived bound; its case can be
+replayed from the record.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import finite_calculus
+import proofs
+from proofs.checks import CHECKS, checks_of
+from proofs.comparison import BATCH, Place, Sample, Tally
+from proofs.parallel import Progress, parallel
+
+# One piece of work: long enough to pay for its start, short enough for a steady progress bar.
+_PIECE = 16 * BATCH
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def fingerprint() -> str:
+    """Hash of the sources that an audit depends on: the core, the references and the cases."""
+    core, proving = Path(finite_calculus.__path__[0]), Path(proofs.__path__[0])
+    files = [path for path in core.glob("*.py") if path.name != "cli.py"]
+    files += [proving / f"{name}.py" for name in ("cases", "comparison", "comparisons", "properties")]
+    files += (proving / "references").glob("*.py")
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def selected(function: str | None) -> list[str]:
+    """Names of the checks of one public function, or of all."""
+    if function is None:
+        return list(CHECKS)
+    if function in CHECKS:
+        return [function]
+    found = [check.function for check in checks_of(function)]
+    if not found:
+        known = ", ".join(sorted(CHECKS))
+        raise ValueError(
+            f"`function` must be a checked function; got {function!r}. Known: {known}."
+        )
+    return found
+
+
+def audit(
+    names: list[str],
+    dtypes: list[str],
+    *,
+    cases: int,
+    seed: int = 0,
+    jobs: int | None = None,
+    out: Path | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> Iterator[Tally]:
+    """Tally each check in each dtype; with `out`, keep records there and skip those already made."""
+    jobs = jobs or os.cpu_count() or 1
+    for name, dtype in itertools.product(names, dtypes):
+        settings = {"cases": cases, "seed": seed, "sources": fingerprint()}
+        path = out / f"{name}-{dtype}.json" if out else None
+        if path is not None and (kept := _kept(path, settings)) is not None:
+            progress(f"{name} {dtype}", cases, cases)
+            yield kept
+            continue
+        tally = Tally(name, dtype)
+        stage = _in_cases(progress, f"{name} {dtype}", cases)
+        for _, part in parallel(stage, _tally_piece, _pieces(name, dtype, cases, seed), jobs):
+            tally.merge(part)
+        if path is not None:
+            _write(path, tally, settings)
+        yield tally
+
+
+def replay(path: Path) -> tuple[Sample, dict[str, Any]]:
+    """Run the worst case of a record again; returns its sample and the record."""
+    record = json.loads(path.read_text())
+    if record.get("worst") is None:
+        raise ValueError(f"`{path}` must hold a record with a worst case; got one without errors.")
+    place = Place(**record["worst"])
+    check = CHECKS[record["function"]]
+    samples = check.samples(record["dtype"], place.seed, place.count)
+    return next(itertools.islice(samples, place.index, None)), record
+
+
+def as_record(tally: Tally) -> dict[str, Any]:
+    """A tally as plain data, with quantiles of bound over actual error."""
+    data = asdict(tally)
+    data["slack"] = {str(bin_): count for bin_, count in sorted(tally.slack.items())}
+    data["slack_quantiles"] = {str(q): tally.slack_quantile(q) for q in _QUANTILES}
+    return data
+
+
+def _pieces(name: str, dtype: str, cases: int, seed: int) -> list[tuple[str, str, int, int]]:
+    """(name, dtype, first seed, cases) of every piece; each batch has a seed of its own."""
+    return [
+        (name, dtype, seed + start // BATCH, min(_PIECE, cases - start))
+        for start in range(0, cases, _PIECE)
+    ]
+
+
+def _tally_piece(piece: tuple[str, str, int, int]) -> Tally:
+    name, dtype, seed, cases = piece
+    tally = Tally(name, dtype)
+    for number, start in enumerate(range(0, cases, BATCH)):
+        count = min(BATCH, cases - start)
+        for index, sample in enumerate(CHECKS[name].samples(dtype, seed + number, count)):
+            tally.add(sample, Place(seed + number, count, index))
+    return tally
+
+
+def _in_cases(progress: Progress, stage: str, cases: int) -> Callable[[int, int], None]:
+    return lambda done, total: progress(stage, min(cases, done * _PIECE), cases)
+
+
+def _kept(path: Path, settings: dict[str, Any]) -> Tally | None:
+    """The tally of a record made with the same settings and sources; None if there is none."""
+    if not path.exists():
+        return None
+    record = json.loads(path.read_text())
+    if record.get("settings") != settings:
+        return None
+    fields = {name: record[name] for name in Tally.__dataclass_fields__}
+    fields["worst"] = Place(**fields["worst"]) if fields["worst"] else None
+    fields["slack"] = Counter({int(bin_): count for bin_, count in fields["slack"].items()})
+    return Tally(**fields)
+
+
+def _write(path: Path, tally: Tally, settings: dict[str, Any]) -> None:
+    """Write a record whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".partial")
+    draft.write_text(json.dumps({"settings": settings, **as_record(tally)}, indent=1) + "\n")
+    draft.replace(path)

@@ -1,0 +1,150 @@
+"""The audit counts violations, keeps records it can resume and replay, and catches seeded errors."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import jaxtyping
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import finite_calculus as fc
+from finite_calculus import response
+from finite_calculus.cli import app
+from proofs import audit, checks
+from proofs.comparison import Comparison, Place, Sample, Tally
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _as_in_production():
+    """Shape checks cost more than the computations here, and other tests run with them."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def command(*arguments: str):
+    return CliRunner().invoke(app, ["audit", "--jobs", "1", *arguments])
+
+
+def test_an_audit_of_a_sound_function_has_no_violation(tmp_path: Path) -> None:
+    out = tmp_path / "records"
+    result = command("--cases", "2e2", "--function", "phi1", "--out", str(out))
+    assert result.exit_code == 0
+    assert "400 cases of 1 checks: 0 violations" in result.output.splitlines()[-1]
+    record = json.loads((out / "phi1-float64.json").read_text())
+    assert (record["cases"], record["violations"]) == (200, 0)
+    assert record["slack_quantiles"]["0.5"] >= 1
+
+
+def test_a_finished_record_is_not_made_again(tmp_path: Path, monkeypatch) -> None:
+    given = {"cases": 100, "jobs": 1, "out": tmp_path}
+    (first,) = audit.audit(["phi1"], ["float64"], **given)
+    monkeypatch.setattr(audit, "_tally_piece", lambda piece: pytest.fail("computed again"))
+    (kept,) = audit.audit(["phi1"], ["float64"], **given)
+    assert kept == first
+
+
+@pytest.mark.parametrize("change", [{"cases": 101}, {"seed": 5}])
+def test_a_record_made_with_other_settings_is_not_reused(tmp_path: Path, change) -> None:
+    given = {"cases": 100, "seed": 0, "jobs": 1, "out": tmp_path}
+    list(audit.audit(["phi1"], ["float64"], **given))
+    (again,) = audit.audit(["phi1"], ["float64"], **{**given, **change})
+    assert again.cases == change.get("cases", 100)
+    assert json.loads((tmp_path / "phi1-float64.json").read_text())["settings"][
+        "seed"
+    ] == change.get("seed", 0)
+
+
+def test_a_record_made_with_other_sources_is_not_reused(tmp_path: Path, monkeypatch) -> None:
+    given = {"cases": 64, "jobs": 1, "out": tmp_path}
+    list(audit.audit(["phi2"], ["float32"], **given))
+    calls = []
+    sound = audit._tally_piece
+    monkeypatch.setattr(audit, "fingerprint", lambda: "other")
+    monkeypatch.setattr(audit, "_tally_piece", lambda piece: calls.append(piece) or sound(piece))
+    list(audit.audit(["phi2"], ["float32"], **given))
+    assert calls
+
+
+def papers_recipe(readout, score_delta):
+    """t = log p' − log p, as the paper evaluates it."""
+    moved = SOUND(readout, score_delta)
+    before = torch.log_softmax(fc.value_of(readout.scores), -1)
+    after = torch.log_softmax(fc.value_of(readout.scores) + fc.value_of(score_delta), -1)
+    t = after - before
+    change = torch.where(t >= 0, -after.exp() * torch.expm1(-t), before.exp() * torch.expm1(t))
+    kept = torch.where(readout.attended, change, 0.0)
+    return dataclasses.replace(moved, change=fc.track(kept, fc.error_of(moved.change)))
+
+
+SOUND = response.reallocate
+
+
+def test_the_papers_own_recipe_is_caught(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(response, "reallocate", papers_recipe)
+    result = command("--cases", "200", "--function", "probability_change", "--out", str(tmp_path))
+    assert result.exit_code == 1
+    record = json.loads((tmp_path / "probability_change-float64.json").read_text())
+    assert record["violations"] > 20
+    replayed = command("--replay", str(tmp_path / "probability_change-float64.json"))
+    assert replayed.exit_code == 1
+    assert "violation" in replayed.output.splitlines()[-1]
+
+
+def test_a_replayed_case_of_a_sound_function_is_within_its_bound(tmp_path: Path) -> None:
+    command("--cases", "100", "--function", "finite_response", "--out", str(tmp_path))
+    path = tmp_path / "finite_response-float32.json"
+    sample, record = audit.replay(path)
+    assert sample.over_bound == record["worst_over_bound"]
+    assert command("--replay", str(path)).exit_code == 0
+
+
+def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
+    sound = checks.CHECKS["phi1"]
+    assert isinstance(sound, Comparison)
+    lost = dataclasses.replace(sound, compute=lambda case: sound.compute(case) * torch.nan)
+    monkeypatch.setitem(checks.CHECKS, "phi1", lost)
+    (tally,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
+    assert tally.violations == 10
+
+
+def test_tallies_of_pieces_merge_into_the_tally_of_the_whole() -> None:
+    samples = [
+        Sample([e], [b], scale=1.0, bits=64) for e, b in ((1.0, 4.0), (2.0, 2.5), (3.0, 2.0))
+    ]
+    whole, left, right = (Tally("f", "float64") for _ in range(3))
+    for index, sample in enumerate(samples):
+        whole.add(sample, Place(0, 3, index))
+        (left if index < 2 else right).add(sample, Place(0, 3, index))
+    left.merge(right)
+    assert left == whole
+    assert (whole.violations, whole.worst, whole.worst_over_bound) == (1, Place(0, 3, 2), 1.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--cases", "1.5"), "whole number"),
+        (("--cases", "many"), "whole number"),
+        (("--dtype", "float16"), "float64 or float32"),
+        (("--function", "nothing"), "checked function"),
+    ],
+)
+def test_bad_options_are_refused_with_what_is_wanted(arguments, message) -> None:
+    result = command(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_the_tests_of_the_core_hold_no_literal_tolerance() -> None:
+    pattern = re.compile(r"\b(rtol|atol|rel|abs)\s*=\s*[0-9.]")
+    found = [
+        f"{path.name}:{number}"
+        for path in Path(__file__).parent.glob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line) or "allclose(" in line.replace('"allclose("', "")
+    ]
+    assert not found
