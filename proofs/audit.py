@@ -31,7 +31,9 @@ def fingerprint() -> str:
     """Hash of the sources that an audit depends on: the core, the references and the cases."""
     core, proving = Path(finite_calculus.__path__[0]), Path(proofs.__path__[0])
     files = [path for path in core.glob("*.py") if path.name != "cli.py"]
-    files += [proving / f"{name}.py" for name in ("cases", "comparison", "comparisons", "properties")]
+    files += [
+        proving / f"{name}.py" for name in ("cases", "comparison", "comparisons", "properties")
+    ]
     files += (proving / "references").glob("*.py")
     digest = hashlib.sha256()
     for path in sorted(files):

@@ -302,8 +302,17 @@ def _coq_status(theorems: tuple[str, ...], coq: coq_check.CoqReport) -> str:
         return "none"
     if coq.status == NOT_CHECKED:
         return NOT_CHECKED
-    states = {coq.theorems[name].status if name in coq.theorems else "failed" for name in theorems}
-    return "checked" if states == {"checked"} else "failed"
+    if any(_broken(name, failure) for name in theorems for failure in coq.failures):
+        return "failed"
+    # After a failure elsewhere the library was not compiled to its end: nothing is known of the rest.
+    return coq.status if coq.status == "checked" else NOT_CHECKED
+
+
+def _broken(identifier: str, failure: coq_check.Failure) -> bool:
+    """Whether a failure is this theorem's own, or its file's if Coq could not name the theorem."""
+    if failure.theorem is None:
+        return failure.file == f"{identifier.partition('.')[0]}.v"
+    return failure.theorem == identifier
 
 
 def _numeric(runs: Iterable[Tally], dtype: str) -> Numeric | None:

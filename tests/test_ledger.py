@@ -71,11 +71,12 @@ def test_a_wrong_sign_in_a_statement_is_caught_and_named(monkeypatch) -> None:
 
 
 def test_a_failed_coq_check_fails_the_ledger_and_says_where(monkeypatch) -> None:
-    failure = coq_check.Failure("Response.v", 12, "response", "no such goal")
+    failure = coq_check.Failure("Response.v", 12, "Response.response", "no such goal")
     broken = coq_check.CoqReport("failed", "8.16", 1.0, {}, (failure,))
     monkeypatch.setattr(coq_check, "check", lambda *_, **__: broken)
     found = run_one(with_coq=True)
     assert found.rows[0].coq == "failed"
+    assert run_one(with_coq=True, only="main:joint").rows[0].coq == "not checked"
     assert any("Response.v:12" in text for text in found.failures)
 
 
