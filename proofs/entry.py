@@ -62,7 +62,6 @@ class Entry:
     statements: tuple[Statement, ...] = ()
     aliases: tuple[str, ...] = ()
     row: str = ""
-    coq: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     native: tuple[str, ...] = ()
 

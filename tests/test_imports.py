@@ -76,20 +76,16 @@ def serving(module: str) -> set[str]:
 
 
 PROGRAM = """
-import json, sys, time
-start = time.perf_counter()
+import json, sys
 import torch
-middle = time.perf_counter()
 
 def settings():
     state = torch.get_rng_state().tolist()
     return [state, str(torch.get_default_dtype()), torch.get_num_threads(), torch.is_grad_enabled()]
 
 before = settings()
-import_start = time.perf_counter()
 import finite_calculus
-cost = (time.perf_counter() - import_start) / (middle - start)
-report = {"modules": sorted(sys.modules), "cost": cost, "unchanged": settings() == before}
+report = {"modules": sorted(sys.modules), "unchanged": settings() == before}
 print(json.dumps(report))
 """
 
@@ -117,11 +113,6 @@ def test_importing_the_package_draws_no_random_number_and_changes_no_setting_of_
     fresh: dict[str, Any],
 ):
     assert fresh["unchanged"] is True
-
-
-def test_importing_the_package_takes_little_more_than_importing_torch(fresh: dict[str, Any]):
-    # Measured: 0.04. Half leaves room for a busy machine and none for a second framework.
-    assert fresh["cost"] < 0.5
 
 
 @pytest.mark.parametrize("name", EXPORTED)
