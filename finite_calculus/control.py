@@ -131,7 +131,9 @@ def control_query(
     missing = requested - log_ratios(query_input, features, pairs)
     left, singular, right = torch.linalg.svd(rows, full_matrices=False)
     rank, tolerance = _rank(singular, rows, tolerance)
-    inverse = torch.where(torch.arange(len(singular)) < rank, 1 / singular, 0.0)
+    inverse = torch.where(
+        torch.arange(len(singular), device=singular.device) < rank, 1 / singular, 0.0
+    )
     edit = torch.matmul(right.mT, inverse * torch.matmul(left.mT, missing))
     moved = torch.cat([query_input[:-1] + edit, query_input[-1:]])
     achieved = _recomputed_log_ratios(moved, features, pairs)

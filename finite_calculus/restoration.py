@@ -71,7 +71,7 @@ class CachePair:
                 f"`key` must be an index in 0..{self.scores.shape[-1] - 1}; got {key}. "
                 f"Negative indices are not wrapped."
             )
-        chosen = torch.arange(self.scores.shape[-1]) == key
+        chosen = torch.arange(self.scores.shape[-1], device=self.scores.device) == key
         return CachePair(
             torch.where(chosen, self.original_scores, self.scores),
             torch.where(chosen.unsqueeze(-1), self.original_values, self.values),
@@ -146,7 +146,10 @@ def restoration_scores(
             raise ValueError(
                 "`generator` must be a seeded torch.Generator for method 'random'; got None."
             )
-        return torch.rand(cache.scores.shape[-1], generator=generator, dtype=cache.scores.dtype)
+        size = cache.scores.shape[-1]
+        return torch.rand(size, generator=generator, dtype=cache.scores.dtype).to(
+            cache.scores.device
+        )
     readout = freeze(cache.scores, cache.values)
     probs, delta = readout.probs, cache.score_delta
     if method == "attention":
@@ -197,7 +200,7 @@ def restore_greedily(
         best = int(torch.where(allowed, scores, -torch.inf).argmax())
         restored.append(best)
         chosen_by.append(float(scores[best].detach()))
-        allowed = allowed & (torch.arange(len(allowed)) != best)
+        allowed = allowed & (torch.arange(len(allowed), device=allowed.device) != best)
         cache = cache.restore(best)
         errors.append(_length(cache.write_error(output_projection)))
     return Restoration(tuple(restored), tuple(chosen_by), tuple(errors))

@@ -104,7 +104,11 @@ def frequency_bands(rotary: Rotary, sizes: tuple[int, ...]) -> tuple[Band, ...]:
 
 def generator(rotary: Rotary) -> Float[Tensor, "width width"]:
     """The matrix A of main:rotation on column features: J-blocks ω_r [[0, −1], [1, 0]], zero elsewhere."""
-    return tangent(rotary, torch.eye(rotary.head_width, dtype=torch.float64), 1.0).mT
+    return tangent(
+        rotary,
+        torch.eye(rotary.head_width, dtype=torch.float64, device=rotary.frequencies.device),
+        1.0,
+    ).mT
 
 
 def rotate(
