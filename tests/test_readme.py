@@ -8,12 +8,13 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 
 def test_the_readme_examples_run_as_printed_and_say_what_the_text_says(capsys) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
     printed = capsys.readouterr().out
     assert printed.count("tensor(") == 5
+    assert printed.count("KeyShift(") == 1
     parts = names["parts"]
     recomputed = names["fc"].freeze(
         names["scores"] + names["score_edit"], names["values"] + names["value_edit"]

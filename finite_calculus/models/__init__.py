@@ -1,0 +1,47 @@
+"""Native Hugging Face models: capture a baseline, predict edits from it, execute them, restore.
+
+The only part of the package that imports transformers; `import finite_calculus` does not.
+"""
+
+from finite_calculus.models.attach import Instrument as Instrument, attach as attach
+from finite_calculus.models.bounds import (
+    LocalError as LocalError,
+    local_error as local_error,
+    margin_budget as margin_budget,
+    output_error as output_error,
+    write_error as write_error,
+)
+from finite_calculus.models.capture import Capture as Capture
+from finite_calculus.models.edits import (
+    Delete as Delete,
+    Edit as Edit,
+    KeyShift as KeyShift,
+    Odds as Odds,
+    Quantise as Quantise,
+    QueryEdit as QueryEdit,
+    Replace as Replace,
+    Restore as Restore,
+    ScaleValues as ScaleValues,
+    edited_bank as edited_bank,
+)
+from finite_calculus.models.execute import Execution as Execution, Outcome as Outcome
+from finite_calculus.models.layer import Bank as Bank, LayerCapture as LayerCapture
+from finite_calculus.models.margins import Margin as Margin
+from finite_calculus.models.predict import (
+    Prediction as Prediction,
+    head_weights as head_weights,
+    increments as increments,
+    predict as predict,
+)
+from finite_calculus.models.probe import ProbedRotary as ProbedRotary, probe_rotary as probe_rotary
+from finite_calculus.models.spans import check_donor as check_donor, span as span
+from finite_calculus.models.storage import (
+    load_capture as load_capture,
+    save_capture as save_capture,
+)
+from finite_calculus.models.support import (
+    Site as Site,
+    Support as Support,
+    UnsupportedModelError as UnsupportedModelError,
+    supported as supported,
+)

@@ -1,0 +1,150 @@
+"""`with attach(model) as instrument:` — capture, predict, execute, and put everything back.
+
+The instrument is thin: each method calls a function of this package. Nothing is patched at import;
+attention is replaced on entry and restored on exit, also after an exception and when nested.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from finite_calculus.models.capture import Capture, take_capture
+from finite_calculus.models.edits import Edit, Edits
+from finite_calculus.models.execute import Execution, execute
+from finite_calculus.models.generate import installed_edits
+from finite_calculus.models.install import check_installed, installed_attention
+from finite_calculus.models.margins import margin, prompt_ids
+from finite_calculus.models.prefix import Prefix, prepare_prefix
+from finite_calculus.models.probe import ProbedRotary, probe_rotary
+from finite_calculus.models.spans import span
+from finite_calculus.models.support import Support, UnsupportedModelError, supported
+
+_PREFIXES = 4
+
+
+class Instrument:
+    """A model with its attention observed; made by `attach` and of use only inside its block."""
+
+    def __init__(
+        self, model: PreTrainedModel, support: Support, name: str, tokenizer: Any = None
+    ) -> None:
+        self.model, self.support, self.name, self.tokenizer = model, support, name, tokenizer
+        self._probed: tuple[ProbedRotary, ...] | None = None
+        self._prefixes: OrderedDict[bytes, Prefix] = OrderedDict()
+
+    @property
+    def probed(self) -> tuple[ProbedRotary, ...]:
+        """The rotary operator of every layer, probed on first use."""
+        self._check_attached()
+        if self._probed is None:
+            self._probed = probe_rotary(self.model, self.support.sites)
+        return self._probed
+
+    def capture(
+        self,
+        prompt: str | Sequence[int] | Tensor,
+        *,
+        answer: int | str,
+        versus: int | str,
+        layers: Sequence[int] | None = None,
+    ) -> Capture:
+        """Capture a baseline at the last token; `layers` defaults to all of them."""
+        count = len(self.support.sites)
+        chosen = list(range(count)) if layers is None else sorted(set(layers))
+        wrong = [layer for layer in chosen if layer not in range(count)]
+        if wrong or not chosen:
+            raise ValueError(
+                f"`layers` must name layers in 0..{count - 1}; got {layers}. "
+                f"Leave it out for all layers."
+            )
+        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
+        asked = margin(answer, versus, vocabulary=vocabulary, tokenizer=self.tokenizer)
+        ids = prompt_ids(prompt, vocabulary=vocabulary, tokenizer=self.tokenizer)
+        limit = self.probed[0].limit
+        if limit is not None and ids.shape[0] > limit:
+            raise UnsupportedModelError(
+                f"`prompt` must not be longer than {limit} tokens, where this model switches its "
+                f"rotary frequencies; it has {ids.shape[0]}. Keys on both sides would not compare."
+            )
+        prefix = self.prefix(ids)
+        return take_capture(self.model, self.support.sites, self.probed, prefix, asked, chosen)
+
+    def execute(
+        self,
+        capture: Capture,
+        edits: Sequence[Edits],
+        *,
+        batch: int = 32,
+        resume: bool = True,
+        keep_logits: bool = False,
+        quiet: bool = True,
+    ) -> Execution:
+        """Execute counterfactuals natively, each from the untouched prefix (see `execute`)."""
+        prefix = self.prefix(capture.ids)
+        _check_same_model(capture, prefix)
+        return execute(
+            self.model,
+            self.support.sites,
+            prefix,
+            capture,
+            edits,
+            batch=batch,
+            resume=resume,
+            keep_logits=keep_logits,
+            quiet=quiet,
+        )
+
+    def installed(
+        self, capture: Capture, edits: Edit | Sequence[Edit]
+    ) -> AbstractContextManager[None]:
+        """A block in which edits stay installed while `model.generate` runs."""
+        self._check_attached()
+        given = (edits,) if isinstance(edits, Edit) else tuple(edits)
+        return installed_edits(self.support.sites, capture, given)
+
+    def span(self, prompt: str, text: str, *, occurrence: int = 0) -> tuple[int, ...]:
+        """Token indices of a text inside a prompt."""
+        return span(prompt, text, self.tokenizer, occurrence=occurrence)
+
+    def prefix(self, ids: Tensor) -> Prefix:
+        """The prefix cache of a prompt: the last few are kept, others computed again."""
+        self._check_attached()
+        key = ids.cpu().numpy().tobytes()
+        if key not in self._prefixes:
+            device = next(self.model.parameters()).device
+            self._prefixes[key] = prepare_prefix(self.model, ids.to(device))
+            while len(self._prefixes) > _PREFIXES:
+                self._prefixes.popitem(last=False)
+        self._prefixes.move_to_end(key)
+        return self._prefixes[key]
+
+    def _check_attached(self) -> None:
+        check_installed(self.support.sites, self.name)
+
+
+@contextmanager
+def attach(model: PreTrainedModel, *, tokenizer: Any = None) -> Iterator[Instrument]:
+    """Attach the instrument to a native model, or refuse it with a reason.
+
+    Inside the block the model runs its own eager attention; on exit its attention implementation,
+    functions and hooks are what they were.
+    """
+    support = supported(model)
+    with installed_attention(model, support.sites) as name:
+        yield Instrument(model, support, name, tokenizer)
+
+
+def _check_same_model(capture: Capture, prefix: Prefix) -> None:
+    """Require that a capture, perhaps loaded from a file, belongs to the attached model."""
+    for layer in capture.layers:
+        stored = prefix.layers[layer.layer].keys if layer.layer < len(prefix.layers) else None
+        if stored is None or not torch.equal(stored[0].cpu(), layer.keys[:, :-1]):
+            raise ValueError(
+                f"`capture` must come from the attached model; the keys of layer {layer.layer} are "
+                f"not those that it computes. Capture again with this model."
+            )

@@ -1,0 +1,99 @@
+"""The unedited batch: what every row of a batch of a given size computes without an edit.
+
+Rounding depends on the batch size and, where a matrix kernel treats left-over rows apart, on the row.
+The control of an edited row is therefore the same row of an unedited batch of the same size; it is
+computed once per prompt and size, and serves resumption from any layer too.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from finite_calculus.models.layer import LayerCapture
+from finite_calculus.models.prefix import Prefix, run_last
+from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
+from finite_calculus.models.support import Site
+
+
+@dataclass(frozen=True, eq=False)
+class LayerBaseline:
+    """One layer of an unedited batch at the last token, row by row.
+
+    `state` is the output of the block and `others` counts what a tuple held beside it; `query`,
+    `key` and `value` are the last token's own.
+    """
+
+    state: Float[Tensor, "rows 1 model"]
+    others: int | None
+    query: Float[Tensor, "rows heads width"]
+    key: Float[Tensor, "rows groups width"]
+    value: Float[Tensor, "rows groups value_width"]
+    output: Float[Tensor, "rows heads value_width"]
+    write: Float[Tensor, "rows model"]
+
+    def seen_by(self, row: int, layer: LayerCapture) -> LayerCapture:
+        """A captured layer with the last token's tensors as this row rounded them."""
+        return layer.seen_as(self.query[row].cpu(), self.key[row].cpu(), self.value[row].cpu())
+
+
+@dataclass(frozen=True, eq=False)
+class BatchBaseline:
+    """Logits and layers of an unedited batch."""
+
+    logits: Float[Tensor, "rows vocabulary"]
+    layers: tuple[LayerBaseline, ...]
+
+
+def batch_baseline(
+    model: PreTrainedModel, sites: tuple[Site, ...], prefix: Prefix, rows: int
+) -> BatchBaseline:
+    """The unedited batch of `rows` for a prompt, computed on first use and kept with its prefix."""
+    if rows not in prefix.baselines:
+        prefix.baselines[rows] = _run(model, sites, prefix, rows)
+    return prefix.baselines[rows]
+
+
+def _run(
+    model: PreTrainedModel, sites: tuple[Site, ...], prefix: Prefix, rows: int
+) -> BatchBaseline:
+    seen: dict[int, dict[str, Any]] = {site.layer: {} for site in sites}
+
+    def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
+        seen[site.layer] |= {
+            "query": call.query[:, :, -1].clone(),
+            "key": call.key[:, :, -1].clone(),
+            "value": call.value[:, :, -1].clone(),
+            "output": output[:, -1].reshape(rows, call.query.shape[1], -1).clone(),
+        }
+        return output
+
+    with ExitStack() as stack:
+        for site in sites:
+            found = seen[site.layer]
+            stack.callback(site.block.register_forward_hook(_block_hook(found)).remove)
+            stack.callback(site.projection.register_forward_hook(_write_hook(found)).remove)
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(active(Session(by_module(sites), keep_call, observe)))
+        logits = run_last(model, prefix, rows=rows)
+    return BatchBaseline(logits, tuple(LayerBaseline(**seen[site.layer]) for site in sites))
+
+
+def _block_hook(found: dict[str, Any]) -> Any:
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        listed = isinstance(output, tuple)
+        found["state"] = (output[0] if listed else output).clone()
+        found["others"] = len(output) - 1 if listed else None
+
+    return hook
+
+
+def _write_hook(found: dict[str, Any]) -> Any:
+    def hook(module: nn.Module, args: Any, output: Tensor) -> None:
+        found["write"] = output.reshape(-1, output.shape[-1]).clone()
+
+    return hook

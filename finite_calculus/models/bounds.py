@@ -1,0 +1,132 @@
+"""Derived bounds on what native float32 attention may differ by from exact arithmetic.
+
+The float32 computation is repeated on the captured tensors under the running error analysis of
+`finite_calculus.rounding`. Sums are charged for every order of summation and every elementary
+function its budget, so the bound holds for the model's kernel as well as for the repetition. What is
+bounded is local: y and the projected write of one layer, given its query, keys and values. The budget
+of a margin is of first order and probabilistic, from gradients at the residual stream.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from finite_calculus.models.layer import Bank, LayerCapture, head_products, sink_mask
+from finite_calculus.rounding import error_of, track, value_of
+
+_UNIT = torch.finfo(torch.float32).eps / 2
+# torch's vectorised softmax may use a faster exponential (2 ulp) and multiply by a reciprocal.
+_SOFTMAX_ULPS = 3.0
+_TANH_ULPS = 1.5
+_CONFIDENCE = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class LocalError:
+    """Bounds on the float32 error of y and of the projected write, entry by entry."""
+
+    output: Float[Tensor, "heads value_width"]
+    write: Float[Tensor, " model"]
+
+
+def local_error(layer: LayerCapture, bank: Bank | None = None) -> LocalError:
+    """Bounds on |y_native − y| and |o_native − o| of one readout; the second includes the first."""
+    y = _tracked_output(layer, layer.bank() if bank is None else bank)
+    joined = track(layer.output_projection.flatten(0, 1))
+    o = torch.matmul(y.reshape(1, -1), joined).reshape(-1)
+    if layer.output_bias is not None:
+        o = o + track(layer.output_bias)
+    return LocalError(error_of(y), error_of(o))
+
+
+def output_error(
+    layer: LayerCapture, bank: Bank | None = None
+) -> Float[Tensor, "heads value_width"]:
+    """Bound on |y_native − y| alone."""
+    return error_of(_tracked_output(layer, layer.bank() if bank is None else bank))
+
+
+def write_error(layer: LayerCapture, bank: Bank | None = None) -> Float[Tensor, " model"]:
+    """Bound on |o_native − o| alone."""
+    return local_error(layer, bank).write
+
+
+def query_error(layer: LayerCapture) -> Float[Tensor, "heads width"]:
+    """Bound on the native rounding of q = c·R(p)(xW + b), for layers with an affine query.
+
+    The matrix product and bias by running analysis; the rotation adds the float32 angle, which is off
+    by up to p·ω·2u, and a handful of roundings of products no larger than the plane's norm.
+    """
+    if layer.query_weight is None or layer.head_input is None:
+        raise ValueError(f"Layer {layer.layer} has no affine query: {layer.not_affine}.")
+    product = torch.matmul(track(layer.head_input), track(layer.query_weight))
+    if layer.query_bias is not None:
+        product = product + track(layer.query_bias)
+    size = value_of(product).double().norm(dim=-1, keepdim=True)
+    spread = error_of(product).norm(dim=-1, keepdim=True)
+    return (spread + size * rotation_error(layer, layer.position)).expand_as(layer.query) * abs(
+        layer.rotary_scaling
+    )
+
+
+def rotation_error(layer: LayerCapture, position: float | int) -> float:
+    """Relative error of one native rotation: float32 angle p·ω, its sine and cosine, two products."""
+    if layer.rotary is None or layer.rotary.planes == 0:
+        return 0.0
+    fastest = float(layer.rotary.frequencies.abs().max())
+    return 2 * _UNIT * (abs(position) * fastest + 8)
+
+
+def margin_budget(layers: tuple[LayerCapture, ...], head_error: float) -> float:
+    """Rounding of a margin to first order: λu·√(Σ_layers n‖g_state‖²·max|state|²) + head.
+
+    Each block rounds n times in a row (sums over the model width, four times over in the feed-forward
+    part, keys and heads). Rounding errors of sums behave as independent and centred, so that √n with
+    λ = 8 replaces n (Higham and Mary, "A new approach to probabilistic rounding error analysis",
+    2019). Unlike the local bounds this one is neither worst-case nor beyond first order, and it
+    covers the given layers only.
+    """
+    total = 0.0
+    for layer in layers:
+        terms = 8 * layer.write.shape[0] + layer.keys.shape[1] + layer.query.numel()
+        reach = torch.maximum(layer.state.abs().max(), layer.write.abs().max()).double()
+        total += terms * float(layer.gradient_state.double().norm() * reach) ** 2
+    return _CONFIDENCE * _UNIT * total**0.5 + head_error
+
+
+def _tracked_output(layer: LayerCapture, bank: Bank) -> Tensor:
+    scaling = torch.tensor(layer.scaling, dtype=torch.float32)
+    slack = (scaling.double() - layer.scaling).abs()
+    scores = head_products(track(bank.query), track(bank.keys)) * track(scaling, slack)
+    if layer.softcap is not None:
+        scores = _tracked_tanh(scores / layer.softcap) * layer.softcap
+    scores = scores + track(bank.bias)
+    attended = (layer.attended & ~bank.removed).expand(layer.heads, -1)
+    if layer.sinks is not None:
+        scores = torch.cat([scores, track(layer.sinks).unsqueeze(-1)], -1)
+    probs = _tracked_softmax(scores, sink_mask(layer, attended))[..., : bank.keys.shape[1]]
+    groups = bank.values.shape[0]
+    grouped = probs.reshape(groups, layer.heads // groups, -1)
+    y = torch.matmul(grouped, track(bank.values))
+    return y.reshape(layer.heads, bank.values.shape[-1])
+
+
+def _tracked_softmax(scores: Tensor, attended: Tensor) -> Tensor:
+    top = torch.where(attended, value_of(scores), -torch.inf).amax(-1, keepdim=True)
+    relative = torch.where(attended, scores - track(top), 0.0)
+    weights = _widen(torch.exp(relative), _SOFTMAX_ULPS)
+    weights = torch.where(attended, weights, 0.0)
+    return _widen(weights / weights.sum(-1, keepdim=True), 1.0)
+
+
+def _tracked_tanh(argument: Tensor) -> Tensor:
+    """tanh does not expand errors; its own budget is added."""
+    value = torch.tanh(value_of(argument))
+    return _widen(track(value, error_of(argument)), _TANH_ULPS)
+
+
+def _widen(tensor: Tensor, ulps: float) -> Tensor:
+    value = value_of(tensor)
+    return track(value, error_of(tensor) + ulps * 2 * _UNIT * value.double().abs())

@@ -1,0 +1,73 @@
+"""Putting one attention function into a model, and everything back.
+
+The function is registered under a name of its own, with the eager mask beside it: without the mask
+registration transformers would build no causal mask and say nothing. After installing, the model's
+configuration is read again, because `set_attn_implementation` only warns when it does nothing.
+"""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from finite_calculus.models.session import attention_of
+from finite_calculus.models.support import Site, UnsupportedModelError
+
+_COUNT = itertools.count()
+
+
+@contextmanager
+def installed_attention(model: PreTrainedModel, sites: tuple[Site, ...]) -> Iterator[str]:
+    """Run a model through our attention function; yields the name it is registered under."""
+    name = f"finite_calculus_{next(_COUNT)}"
+    before = [(config, config._attn_implementation_internal) for config in _configs(model)]
+    function = attention_of(sites)
+    AttentionInterface.register(name, function)
+    AttentionMaskInterface.register(name, eager_mask)
+    try:
+        model.set_attn_implementation(name)
+        check_installed(sites, name)
+        if ALL_ATTENTION_FUNCTIONS[name] is not function:
+            raise UnsupportedModelError(
+                "The registered attention function must be the instrument's; another library wraps "
+                "what is registered. Start a process that does not import it."
+            )
+        yield name
+    finally:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+        AttentionInterface._global_mapping.pop(name, None)
+        AttentionMaskInterface._global_mapping.pop(name, None)
+
+
+def check_installed(sites: tuple[Site, ...], name: str) -> None:
+    """Require that every attention module will call the function `name` with an eager mask."""
+    for site in sites:
+        found = site.module.config._attn_implementation  # type: ignore[union-attr]
+        if found != name:
+            raise UnsupportedModelError(
+                f"The attention implementation of {site.name} must be {name!r} after installing; it "
+                f"is {found!r}. transformers refuses to change it for this family: not supported."
+            )
+    if ALL_MASK_ATTENTION_FUNCTIONS.get(name) is not eager_mask:
+        raise UnsupportedModelError(
+            f"The mask function of {name!r} must be eager_mask; it is "
+            f"{ALL_MASK_ATTENTION_FUNCTIONS.get(name)!r}. Without it attention is not causal."
+        )
+
+
+def _configs(model: PreTrainedModel) -> list[Any]:
+    """Every configuration object of the model, each once."""
+    found: dict[int, Any] = {}
+    waiting = [m.config for m in model.modules() if isinstance(m, PreTrainedModel)]
+    while waiting:
+        config = waiting.pop()
+        if config is None or id(config) in found:
+            continue
+        found[id(config)] = config
+        waiting += [getattr(config, key, None) for key in getattr(config, "sub_configs", {})]
+    return list(found.values())

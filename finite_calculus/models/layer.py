@@ -1,0 +1,148 @@
+"""One captured attention layer at the last query: the tensors every prediction is computed from.
+
+Tensors are kept in the float32 in which the model used them; algebra converts to float64. Keys and
+values stay in their physical groups and are repeated over heads only when a readout is formed.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from finite_calculus.readout import Readout, freeze
+from finite_calculus.rotary import Rotary
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """Query, keys, values and additive score bias of one readout: what an edit changes.
+
+    `changed` marks the key columns whose key or value an edit replaced, `removed` the deleted ones.
+    """
+
+    query: Float[Tensor, "heads width"]
+    keys: Float[Tensor, "groups keys width"]
+    values: Float[Tensor, "groups keys value_width"]
+    bias: Float[Tensor, "heads keys"]
+    changed: Bool[Tensor, " keys"]
+    removed: Bool[Tensor, " keys"]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCapture:
+    """What one layer did at the last query, and the gradients of the margin there.
+
+    `first` is the token index of the first key column (above zero in sliding layers); `output` is the
+    native y per head and `write` the native projected write o; `gradient_output` and
+    `gradient_write` are the gradients of the margin at y and at o. `head_input` and the query weights
+    are present where the query is affine in its input; otherwise `not_affine` says why they are not.
+    `state` is the residual stream after the block, and `switch` the position at which the model would
+    change its rotary frequencies, if it does.
+    """
+
+    layer: int
+    position: int
+    first: int
+    scaling: float
+    softcap: float | None
+    window: int | None
+    query: Float[Tensor, "heads width"]
+    keys: Float[Tensor, "groups keys width"]
+    values: Float[Tensor, "groups keys value_width"]
+    attended: Bool[Tensor, " keys"]
+    sinks: Float[Tensor, " heads"] | None
+    output: Float[Tensor, "heads value_width"]
+    write: Float[Tensor, " model"]
+    output_projection: Float[Tensor, "heads value_width model"]
+    output_bias: Float[Tensor, " model"] | None
+    gradient_output: Float[Tensor, "heads value_width"]
+    gradient_write: Float[Tensor, " model"]
+    state: Float[Tensor, " model"]
+    gradient_state: Float[Tensor, " model"]
+    rotary: Rotary | None
+    rotary_scaling: float
+    switch: int | None
+    head_input: Float[Tensor, " inputs"] | None
+    query_weight: Float[Tensor, "heads inputs width"] | None
+    query_bias: Float[Tensor, "heads width"] | None
+    not_affine: str
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads."""
+        return self.query.shape[0]
+
+    @property
+    def tokens(self) -> range:
+        """Token indices of the key columns."""
+        return range(self.first, self.first + self.keys.shape[1])
+
+    def bank(self) -> Bank:
+        """The unedited bank."""
+        columns = torch.zeros_like(self.attended)
+        bias = torch.zeros(self.heads, self.keys.shape[1], dtype=self.keys.dtype)
+        return Bank(self.query, self.keys, self.values, bias, columns, columns)
+
+    def scores(self, bank: Bank | None = None) -> Float[Tensor, "heads keys"]:
+        """Scores s = cap(q̃·k̃·scaling) + bias in float64, before the attended set is applied."""
+        bank = self.bank() if bank is None else bank
+        raw = head_products(bank.query.double(), bank.keys.double()) * self.scaling
+        if self.softcap is not None:
+            raw = self.softcap * torch.tanh(raw / self.softcap)
+        return raw + bank.bias.double()
+
+    def readout(self, bank: Bank | None = None) -> Readout:
+        """The float64 readout over the heads as batch; a sink is a last key with value zero."""
+        bank = self.bank() if bank is None else bank
+        values = repeat_groups(bank.values.double(), self.heads)
+        attended = (self.attended & ~bank.removed).expand(self.heads, -1)
+        return freeze(*with_sink(self, self.scores(bank), values), mask=sink_mask(self, attended))
+
+    def column(self, token: int) -> int:
+        """The key column of a token index; refuses tokens that this layer does not hold."""
+        if isinstance(token, bool) or token not in self.tokens:
+            raise ValueError(
+                f"`tokens` must lie in {self.first}..{self.tokens.stop - 1}, the tokens that layer "
+                f"{self.layer} holds; got {token!r}. Negative indices are not wrapped."
+            )
+        return token - self.first
+
+    def seen_as(self, call_query: Tensor, own_key: Tensor, own_value: Tensor) -> "LayerCapture":
+        """The same layer with the last token's query, key and value as another run rounded them."""
+        keys, values = self.keys.clone(), self.values.clone()
+        keys[:, -1], values[:, -1] = own_key, own_value
+        return replace(self, query=call_query, keys=keys, values=values)
+
+
+def head_products(
+    query: Float[Tensor, "heads width"], keys: Float[Tensor, "groups keys width"]
+) -> Float[Tensor, "heads keys"]:
+    """q_h·k_j for every head, each with the keys of its own group; nothing is repeated."""
+    groups = keys.shape[0]
+    grouped = query.reshape(groups, query.shape[0] // groups, query.shape[1])
+    return torch.matmul(grouped, keys.mT).reshape(query.shape[0], keys.shape[1])
+
+
+def repeat_groups(
+    values: Float[Tensor, "groups keys width"], heads: int
+) -> Float[Tensor, "heads keys width"]:
+    """Each group's tensor once per head that reads it, in the order of the heads."""
+    groups = values.shape[0]
+    return values.unsqueeze(1).expand(-1, heads // groups, -1, -1).flatten(0, 1)
+
+
+def with_sink(layer: LayerCapture, scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and values with the sink appended as a null key, where the layer has one."""
+    if layer.sinks is None:
+        return scores, values
+    null = torch.zeros_like(values[..., :1, :])
+    sink = layer.sinks.to(scores.dtype).unsqueeze(-1)
+    return torch.cat([scores, sink], -1), torch.cat([values, null], -2)
+
+
+def sink_mask(layer: LayerCapture, attended: Tensor) -> Tensor:
+    """The attended set with the sink, which is always attended."""
+    if layer.sinks is None:
+        return attended
+    return torch.cat([attended, torch.ones_like(attended[..., :1])], -1)

@@ -1,0 +1,88 @@
+"""The answer margin: which tokens it compares, and its sign.
+
+The sign convention of the whole package: margin = logit(answer) − logit(versus). A positive margin
+means that the model prefers `answer`; a positive effect means that an edit moved it towards `answer`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Margin:
+    """m = logit(answer) − logit(versus), by token ids."""
+
+    answer: int
+    versus: int
+
+    def of(self, logits: Tensor) -> Tensor:
+        """The margin of (..., vocabulary) logits, subtracted in their own precision."""
+        return logits[..., self.answer] - logits[..., self.versus]
+
+
+def margin(
+    answer: int | str, versus: int | str, *, vocabulary: int, tokenizer: Any = None
+) -> Margin:
+    """A margin from two tokens, each given by id or by the text of exactly one token."""
+    found = Margin(
+        token_id("answer", answer, vocabulary=vocabulary, tokenizer=tokenizer),
+        token_id("versus", versus, vocabulary=vocabulary, tokenizer=tokenizer),
+    )
+    if found.answer == found.versus:
+        raise ValueError(
+            f"`answer` and `versus` must be different tokens; both are {found.answer}. "
+            f"Their margin is zero whatever the model does."
+        )
+    return found
+
+
+def token_id(name: str, token: int | str, *, vocabulary: int, tokenizer: Any = None) -> int:
+    """The id of a token given by id or text; a text of several tokens is refused."""
+    if isinstance(token, str):
+        need_tokenizer(name, tokenizer)
+        ids = tokenizer(token, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            pieces = tokenizer.convert_ids_to_tokens(ids)
+            raise ValueError(
+                f"`{name}` must be a single token; {token!r} is {len(ids)}: {pieces}. "
+                f"A leading space often matters: try {' ' + token.strip()!r}, or pass an id."
+            )
+        return int(ids[0])
+    if isinstance(token, bool) or not 0 <= token < vocabulary:
+        raise ValueError(
+            f"`{name}` must be a token id in 0..{vocabulary - 1}; got {token!r}. "
+            f"Pass a text to have it looked up."
+        )
+    return token
+
+
+def prompt_ids(prompt: str | Sequence[int] | Tensor, *, vocabulary: int, tokenizer: Any) -> Tensor:
+    """Token ids of a prompt given as text or ids, as a vector of at least two."""
+    if isinstance(prompt, str):
+        need_tokenizer("prompt", tokenizer)
+        prompt = tokenizer(prompt)["input_ids"]
+    ids = torch.as_tensor(prompt).squeeze(0) if isinstance(prompt, Tensor) else torch.tensor(prompt)
+    if ids.ndim != 1 or ids.shape[0] < 2 or ids.is_floating_point():
+        raise ValueError(
+            f"`prompt` must be one sequence of at least two token ids; got shape {tuple(ids.shape)} of "
+            f"{ids.dtype}. The last token reads what the others wrote."
+        )
+    if int(ids.min()) < 0 or int(ids.max()) >= vocabulary:
+        raise ValueError(
+            f"`prompt` must hold token ids in 0..{vocabulary - 1}; got values from {int(ids.min())} "
+            f"to {int(ids.max())}. Was it encoded with this model's tokenizer?"
+        )
+    return ids.long()
+
+
+def need_tokenizer(name: str, tokenizer: Any) -> None:
+    """Require a tokenizer where a text was given."""
+    if tokenizer is None:
+        raise ValueError(
+            f"`{name}` was given as text, which needs a tokenizer; there is none. "
+            f"Pass attach(model, tokenizer=...), or token ids."
+        )

@@ -1,0 +1,100 @@
+"""The untouched prefix cache: computed once without a graph, read by any number of rows.
+
+A `SharedLayer` hands out the prefix expanded to the batch with the new token appended, and stores
+nothing, so that no row can leak into another and memory does not grow with the batch.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import Cache, DynamicLayer
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix:
+    """Keys and values of all tokens but the last, and the unedited batches computed from them."""
+
+    ids: Tensor
+    layers: tuple[DynamicLayer, ...]
+    baselines: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Tensor:
+        """The last token, as (1, 1)."""
+        return self.ids[-1:].unsqueeze(0)
+
+    def cache(self) -> Cache:
+        """A fresh read-only view for one forward pass of the last token."""
+        return Cache(layers=[SharedLayer(layer) for layer in self.layers])
+
+    def digest(self) -> str:
+        """A hash of all stored keys and values: equal before and after, or something wrote to them."""
+        total = hashlib.sha256()
+        for layer in self.layers:
+            for stored in (layer.keys, layer.values):
+                if stored is not None:
+                    total.update(stored.detach().cpu().contiguous().numpy().tobytes())
+        return total.hexdigest()
+
+
+class SharedLayer(DynamicLayer):
+    """A read-only cache layer: `update` returns prefix and new tokens and keeps neither."""
+
+    def __init__(self, source: DynamicLayer) -> None:
+        super().__init__()
+        self.source = source
+        self.is_sliding = source.is_sliding
+        self.is_initialized = True
+        self.keys, self.values = source.keys, source.values
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs):
+        """Prefix, expanded over the rows, followed by the new token."""
+        rows = key_states.shape[0]
+        keys, values = self.source.keys, self.source.values
+        if keys is None or values is None:
+            raise ValueError(
+                "The prefix must be filled before it is read; it is empty. Prepare it."
+            )
+        return (
+            torch.cat([keys.expand(rows, -1, -1, -1), key_states], dim=-2),
+            torch.cat([values.expand(rows, -1, -1, -1), value_states], dim=-2),
+        )
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """As the layer that holds the prefix."""
+        return self.source.get_mask_sizes(query_length)
+
+    def get_seq_length(self) -> int:
+        """As the layer that holds the prefix."""
+        return self.source.get_seq_length()
+
+
+def prepare_prefix(model: PreTrainedModel, ids: Tensor) -> Prefix:
+    """Run all tokens but the last without a graph and keep their keys and values."""
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(
+            input_ids=ids[:-1].unsqueeze(0), past_key_values=cache, use_cache=True, logits_to_keep=1
+        )
+    unknown = [
+        type(layer).__name__ for layer in cache.layers if not isinstance(layer, DynamicLayer)
+    ]
+    if unknown:
+        raise ValueError(
+            f"Every cache layer must hold keys and values; got {unknown[0]}. Not supported."
+        )
+    return Prefix(ids, tuple(layer for layer in cache.layers if isinstance(layer, DynamicLayer)))
+
+
+def run_last(model: PreTrainedModel, prefix: Prefix, *, rows: int = 1) -> Tensor:
+    """Logits of the last token, (rows, vocabulary), read from the shared prefix."""
+    output = model(
+        input_ids=prefix.last.expand(rows, 1),
+        past_key_values=prefix.cache(),
+        use_cache=True,
+    )
+    return output.logits[:, -1]

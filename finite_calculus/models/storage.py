@@ -1,0 +1,136 @@
+"""Captures on disk: tensors as safetensors, everything else in a JSON manifest with their sha256.
+
+A loaded capture predicts like the one that was saved, bit for bit and without the model.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from finite_calculus.models.capture import Capture
+from finite_calculus.models.layer import LayerCapture
+from finite_calculus.models.margins import Margin
+from finite_calculus.rotary import Rotary
+
+FORMAT = 1
+
+
+def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
+    """Write `path` (.safetensors) and its manifest (.json) beside it; returns the tensor file."""
+    target = _tensor_path(path)
+    tensors: dict[str, Tensor] = {"ids": capture.ids, "logits": capture.logits}
+    layers = []
+    for layer in capture.layers:
+        plain, held = _split(layer)
+        tensors |= {f"layers.{layer.layer}.{name}": tensor for name, tensor in held.items()}
+        layers.append(plain)
+    # Layers share their frequencies; safetensors stores no tensor that shares memory.
+    blob = save({name: tensor.clone().contiguous() for name, tensor in tensors.items()})
+    manifest = {
+        "format": FORMAT,
+        "sha256": hashlib.sha256(blob).hexdigest(),
+        "model": capture.model,
+        "margin": dataclasses.asdict(capture.margin),
+        "baseline": capture.baseline,
+        "head_error": capture.head_error,
+        "layers": layers,
+    }
+    _write(target, blob)
+    _write(target.with_suffix(".json"), json.dumps(manifest, indent=1).encode())
+    return target
+
+
+def load_capture(path: str | os.PathLike[str]) -> Capture:
+    """Read a capture; refuses a file whose sha256 is not that of its manifest."""
+    target = _tensor_path(path)
+    for needed in (target, target.with_suffix(".json")):
+        if not needed.is_file():
+            raise FileNotFoundError(
+                f"A capture needs its tensors and its manifest; {needed} is not there. "
+                f"Save it again with save_capture."
+            )
+    manifest = json.loads(target.with_suffix(".json").read_text())
+    if manifest.get("format") != FORMAT:
+        raise ValueError(
+            f"The manifest must have format {FORMAT}; got {manifest.get('format')!r}. "
+            f"It was written by another version: capture again."
+        )
+    blob = target.read_bytes()
+    found = hashlib.sha256(blob).hexdigest()
+    if found != manifest["sha256"]:
+        raise ValueError(
+            f"The sha256 of {target.name} must be {manifest['sha256'][:16]}…; it is {found[:16]}…. "
+            f"The file was changed or cut off: capture again."
+        )
+    tensors = load(blob)
+    return Capture(
+        model=manifest["model"],
+        ids=tensors["ids"],
+        margin=Margin(**manifest["margin"]),
+        baseline=manifest["baseline"],
+        logits=tensors["logits"],
+        head_error=manifest["head_error"],
+        layers=tuple(_join(plain, tensors) for plain in manifest["layers"]),
+    )
+
+
+def _split(layer: LayerCapture) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    plain: dict[str, Any] = {}
+    held: dict[str, Tensor] = {}
+    for item in dataclasses.fields(layer):
+        value = getattr(layer, item.name)
+        if isinstance(value, Tensor):
+            held[item.name] = value
+        elif isinstance(value, Rotary):
+            held["frequencies"] = value.frequencies
+            plain["rotary"] = {"head_width": value.head_width, "layout": value.layout}
+        else:
+            plain[item.name] = value
+    return plain, held
+
+
+def _join(plain: dict[str, Any], tensors: dict[str, Tensor]) -> LayerCapture:
+    start = f"layers.{plain['layer']}."
+    held: dict[str, Any] = {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }
+    frequencies = held.pop("frequencies", None)
+    fields = {**plain, **held}
+    if frequencies is not None:
+        fields["rotary"] = Rotary(frequencies, **plain["rotary"])
+    return LayerCapture(**fields)
+
+
+def _tensor_path(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.suffix != ".safetensors":
+        raise ValueError(
+            f"`path` must end in .safetensors; got {target.name!r}. The manifest is put beside it."
+        )
+    return target
+
+
+def _write(target: Path, blob: bytes) -> None:
+    """Whole or not at all: a temporary file, then a rename."""
+    temporary = target.with_name(target.name + ".part")
+    temporary.write_bytes(blob)
+    os.replace(temporary, target)
+
+
+def same_tensors(first: Capture, second: Capture) -> bool:
+    """Whether two captures hold the same bits."""
+    pairs = zip(first.layers, second.layers, strict=True)
+    return torch.equal(first.ids, second.ids) and all(
+        _split(a)[0] == _split(b)[0]
+        and all(torch.equal(x, _split(b)[1][name]) for name, x in _split(a)[1].items())
+        for a, b in pairs
+    )

@@ -1,0 +1,215 @@
+"""The support gate: where a model's attention is reached, and the reasons to refuse it.
+
+Everything here is read from the model without running it. A model that the instrument would measure
+wrongly (linear-attention layers, shared keys and values, no attention interface, foreign patches) is
+refused with its reason; what only restricts the calculus (softcap, query norms, sinks, windows) is
+returned as notes.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+_LAYER_TYPES = ("full_attention", "sliding_attention")
+_PROJECTIONS = ("o_proj", "dense", "out_proj", "c_proj")
+_QUERY_NORMS = ("q_norm", "q_layernorm", "query_layernorm", "q_a_layernorm")
+
+
+class UnsupportedModelError(ValueError):
+    """The model cannot be measured faithfully; the message gives the reason and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One attention module and what surrounds it: its decoder block and its output projection.
+
+    `eager` is the module's own reference attention, taken from the file that defines its class.
+    """
+
+    layer: int
+    name: str
+    module: nn.Module
+    block: nn.Module
+    projection: nn.Module
+    eager: Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The sites of a supported model in order of layers, and what its features restrict."""
+
+    sites: tuple[Site, ...]
+    notes: tuple[str, ...]
+
+
+def supported(model: PreTrainedModel) -> Support:
+    """Check a model against every refusal and return its sites, or raise `UnsupportedModelError`."""
+    _check_kind(model)
+    _check_state(model)
+    _check_layers(model)
+    sites = find_sites(model)
+    _check_sites(model, sites)
+    foreign = foreign_patches(sites)
+    if foreign:
+        raise UnsupportedModelError(
+            f"Attention must be the library's own; found foreign patches: {'; '.join(foreign)}. "
+            f"Undo them, or start a process that does not import what made them."
+        )
+    return Support(sites, tuple(_notes(sites)))
+
+
+def find_sites(model: nn.Module) -> tuple[Site, ...]:
+    """Every module that calls the attention interface, in order of layers."""
+    found = []
+    for name, module in model.named_modules():
+        forward = _own_forward(module)
+        if forward is None or "ALL_ATTENTION_FUNCTIONS" not in forward.__code__.co_names:
+            continue
+        layer, projection = getattr(module, "layer_idx", None), _projection(module)
+        eager = forward.__globals__.get("eager_attention_forward")
+        if layer is None or projection is None or eager is None:
+            raise UnsupportedModelError(
+                f"Attention module {name!r} ({type(module).__name__}) must have a layer index, an "
+                f"output projection ({', '.join(_PROJECTIONS)}) and an eager reference; it does not. "
+                f"This family is not supported."
+            )
+        block = model.get_submodule(name.rpartition(".")[0])
+        found.append(Site(layer, name, module, block, projection, eager))
+    return tuple(sorted(found, key=lambda site: site.layer))
+
+
+def foreign_patches(sites: tuple[Site, ...]) -> list[str]:
+    """Replacements of library functions that would be run in place of the model's own attention.
+
+    Looked for: an eager function or a forward that does not come from the file of its class, a
+    forward put on an instance, forward hooks of others, registered attention functions from outside
+    transformers.
+    """
+    reports = []
+    for site in sites:
+        forward = _own_forward(site.module)
+        home = Path(inspect.getfile(type(site.module)))
+        if Path(site.eager.__code__.co_filename) != home or hasattr(site.eager, "__wrapped__"):
+            reports.append(f"eager_attention_forward of {home.name} is {_where(site.eager)}")
+        if forward is not None and Path(forward.__code__.co_filename) != home:
+            reports.append(f"{site.name}.forward is {_where(forward)}")
+        for module, name in ((site.module, site.name), (site.block, f"block {site.layer}")):
+            if "forward" in vars(module):
+                reports.append(f"{name} has a forward of its own instance")
+            if module._forward_hooks or module._forward_pre_hooks:
+                reports.append(f"{name} has forward hooks")
+    for key, function in ALL_ATTENTION_FUNCTIONS.items():
+        if key.startswith("finite_calculus"):
+            continue
+        if not str(getattr(function, "__module__", "")).startswith("transformers."):
+            reports.append(f"attention function {key!r} is {_where(function)}")
+    return sorted(set(reports))
+
+
+def has_query_norm(module: nn.Module) -> bool:
+    """Whether queries are normalised or clipped after projection, so that they are not affine in x."""
+    normed = any(getattr(module, name, None) is not None for name in _QUERY_NORMS)
+    clip = getattr(getattr(module, "config", None), "clip_qkv", None)
+    return normed or clip is not None
+
+
+def _own_forward(module: nn.Module) -> Any:
+    forward = inspect.unwrap(type(module).forward)
+    return forward if hasattr(forward, "__code__") else None
+
+
+def _projection(module: nn.Module) -> nn.Module | None:
+    found = (getattr(module, name, None) for name in _PROJECTIONS)
+    return next((item for item in found if isinstance(item, nn.Module)), None)
+
+
+def _where(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", repr(function))
+    return f"{name} of {code.co_filename if code else getattr(function, '__module__', 'unknown')}"
+
+
+def _check_kind(model: PreTrainedModel) -> None:
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(
+            f"`model` must be a transformers PreTrainedModel; got {type(model).__name__}. "
+            f"Load it with AutoModelForCausalLM.from_pretrained."
+        )
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise UnsupportedModelError(
+            f"`model` must be a decoder; {type(model).__name__} is an encoder–decoder. "
+            f"Use a causal language model."
+        )
+    if model.get_output_embeddings() is None:
+        raise UnsupportedModelError(
+            f"`model` must have a language-model head for margins; {type(model).__name__} has none. "
+            f"Load it with AutoModelForCausalLM."
+        )
+
+
+def _check_state(model: PreTrainedModel) -> None:
+    if model.training:
+        raise UnsupportedModelError(
+            "`model` must be in evaluation mode, or dropout would change every run; it is in "
+            "training mode. Call model.eval()."
+        )
+    dtypes = sorted({str(p.dtype) for p in model.parameters() if p.is_floating_point()})
+    if dtypes != ["torch.float32"]:
+        raise UnsupportedModelError(
+            f"`model` must have float32 weights, the precision whose error is bounded here; got "
+            f"{', '.join(dtypes)}. Call model.float(), or load with dtype=torch.float32."
+        )
+
+
+def _check_layers(model: PreTrainedModel) -> None:
+    config = model.config.get_text_config(decoder=True)
+    kinds = [k for k in getattr(config, "layer_types", None) or [] if k not in _LAYER_TYPES]
+    if kinds:
+        raise UnsupportedModelError(
+            f"Every layer must be full or sliding softmax attention; {type(model).__name__} has "
+            f"{', '.join(sorted(set(kinds)))} layers. Linear-attention hybrids are not supported."
+        )
+    shared = getattr(config, "num_kv_shared_layers", 0)
+    if shared:
+        raise UnsupportedModelError(
+            f"Every layer must have its own keys and values; {type(model).__name__} shares them in "
+            f"{shared} layers, so an edit would act in several at once. Not supported."
+        )
+
+
+def _check_sites(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
+    if not sites:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} does not use the attention interface of transformers, so its "
+            f"attention cannot be reached without rewriting it. This family is not supported."
+        )
+    count = model.config.get_text_config(decoder=True).num_hidden_layers
+    if [site.layer for site in sites] != list(range(count)):
+        raise UnsupportedModelError(
+            f"Each of the {count} layers must have exactly one softmax attention; found them at "
+            f"{[site.layer for site in sites]}. Hybrids and cross-attention are not supported."
+        )
+    cross = [site.name for site in sites if getattr(site.module, "is_kv_shared_layer", False)]
+    if cross:
+        raise UnsupportedModelError(
+            f"Every layer must have its own keys and values; {cross[0]} borrows them. Not supported."
+        )
+
+
+def _notes(sites: tuple[Site, ...]) -> Iterator[str]:
+    modules = [site.module for site in sites]
+    if any(getattr(m, "attn_logit_softcapping", None) is not None for m in modules):
+        yield "softcap: d = cap(s') − cap(s); effective weights and band additivity do not hold"
+    if any(has_query_norm(m) for m in modules):
+        yield "query norm: the query is not affine in the head input; effective weights are refused"
+    if any(isinstance(getattr(m, "sinks", None), torch.Tensor) for m in modules):
+        yield "sinks: a null key with value zero takes part in every softmax"
+    if any(getattr(m, "sliding_window", None) for m in modules):
+        yield "sliding window: the cache of such layers holds the last W − 1 tokens only"

@@ -1,0 +1,112 @@
+"""Tiny random models of every supported family, built from configurations, without any download.
+
+They exercise the native code of each family: grouped heads, biases, norms, windows, caps, sinks,
+partial and interleaved rotations. Their weights are random and seeded; their answers mean nothing.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+_COMMON: dict[str, Any] = {
+    "vocab_size": 96,
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+_GROUPED = {**_COMMON, "head_dim": 8}
+_PLAIN = {**_COMMON, "num_key_value_heads": 6}
+_MIXED = {
+    "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+
+# Per family, what differs from the common shape. The comment names what the family adds to the test.
+FAMILIES: Mapping[str, dict[str, Any]] = MappingProxyType(
+    {
+        "qwen2": _COMMON,  # query, key and value biases
+        "llama": _GROUPED,
+        "mistral": {**_GROUPED, "sliding_window": 8},  # every layer slides
+        "ministral": {**_GROUPED, "sliding_window": 8},
+        "qwen3": _GROUPED,  # query and key norms
+        "qwen3_moe": {**_GROUPED, **_EXPERTS},
+        "mixtral": {**_GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2},
+        "phi": _PLAIN,  # partial rotation, one norm for both branches
+        "phi3": {**_COMMON, "pad_token_id": 0},  # fused projections
+        "gemma": _GROUPED,
+        "gemma2": {  # capped scores, windows in every other layer
+            **_GROUPED,
+            "sliding_window": 8,
+            "attn_logit_softcapping": 2.0,
+            "query_pre_attn_scalar": 8,
+        },
+        "gemma3_text": {  # another base in sliding layers
+            **_GROUPED,
+            **_MIXED,
+            "query_pre_attn_scalar": 8,
+        },
+        "olmo2": _COMMON,
+        "olmo3": {**_COMMON, **_MIXED},
+        "cohere": _COMMON,  # interleaved rotation
+        "cohere2": {**_COMMON, **_MIXED},  # no rotation in full layers
+        "granite": {**_COMMON, "attention_multiplier": 0.3},
+        "glm4": {**_GROUPED, "partial_rotary_factor": 0.5},  # partial and interleaved
+        "smollm3": {**_COMMON, "no_rope_layers": [1, 0, 1]},  # a layer without rotation
+        "stablelm": _COMMON,
+        "starcoder2": _COMMON,
+        "gpt_oss": {  # sinks, experts
+            **_GROUPED,
+            "sliding_window": 8,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+        "gpt_neox": _PLAIN,  # fused projections, partial rotation, parallel branches
+        "exaone4": {**_COMMON, "sliding_window": 8, "sliding_window_pattern": 2},
+        "nemotron": _GROUPED,
+        "helium": _GROUPED,
+        "gpt2": {**_PLAIN, "n_positions": 128},  # learned positions
+        "opt": {**_PLAIN, "ffn_dim": 64, "word_embed_proj_dim": 48},  # learned positions
+    }
+)
+
+
+def tiny_config(family: str, **changes: Any) -> Any:
+    """The configuration of a tiny model, with any of its settings changed."""
+    if family not in FAMILIES:
+        raise ValueError(
+            f"`family` must be one of {', '.join(FAMILIES)}; got {family!r}. "
+            f"Families that are not listed have not been checked."
+        )
+    return AutoConfig.for_model(family, **{**FAMILIES[family], **changes})
+
+
+def tiny_model(
+    family: str, *, seed: int = 0, scale: float = 0.2, **changes: Any
+) -> PreTrainedModel:
+    """A tiny random model in float32 and evaluation mode; `changes` go to its configuration.
+
+    Weights are redrawn at `scale`, ten times that of the usual initialisation, so that attention is
+    not uniform and edits do something.
+    """
+    model = AutoModelForCausalLM.from_config(tiny_config(family, **changes), dtype=torch.float32)
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=draw) * scale
+            # Vectors that start at one are norm weights: perturbed, not replaced.
+            if parameter.ndim < 2 and bool((parameter == 1).all()):
+                parameter.add_(noise)
+            else:
+                parameter.copy_(noise)
+    return model.eval()

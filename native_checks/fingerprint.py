@@ -1,0 +1,63 @@
+"""What a record was made with: code, versions, device, precision and model, each by hash or name."""
+
+import hashlib
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+import finite_calculus
+import native_checks
+
+
+def fingerprint(model: PreTrainedModel) -> dict[str, str]:
+    """Package version and source hash, versions of what it stands on, device, dtype, model hashes."""
+    first = next(model.parameters())
+    return {
+        "finite_calculus": finite_calculus.__version__,
+        "sources": source_hash(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "machine": platform.machine(),
+        "threads": str(torch.get_num_threads()),
+        "device": str(first.device),
+        "dtype": str(first.dtype),
+        "model": type(model).__name__,
+        "weights": weights_hash(model),
+        "config": config_hash(model.config),
+    }
+
+
+def source_hash() -> str:
+    """sha256 over the Python sources of the calculus and its native checks, by relative path."""
+    total = hashlib.sha256()
+    for package in (finite_calculus, native_checks):
+        root = Path(str(package.__file__)).parent
+        for path in sorted(root.rglob("*.py")):
+            total.update(f"{root.name}/{path.relative_to(root).as_posix()}\n".encode())
+            total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def weights_hash(model: PreTrainedModel) -> str:
+    """sha256 over all parameters and persistent buffers, by name."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        total.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
+
+
+def config_hash(config: Any) -> str:
+    """sha256 over the configuration, without what describes the process or the library."""
+    kept = {
+        name: value
+        for name, value in config.to_dict().items()
+        if not name.startswith("_") and name not in ("transformers_version", "dtype")
+    }
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,172 @@
+"""Local checks: captured attention replayed in float64, and edits predicted against executed.
+
+Each bound comes from the running error analysis of the float32 computation on the very tensors that
+the model used; it holds for any order of summation.
+"""
+
+import torch
+
+from finite_calculus.margin import head_gradient, project
+from finite_calculus.models import (
+    LayerCapture,
+    edited_bank,
+    head_weights,
+    local_error,
+    output_error,
+    write_error,
+)
+from finite_calculus.models.bounds import query_error
+from finite_calculus.models.edits import as_tuple
+from finite_calculus.models.layer import repeat_groups
+from finite_calculus.models.predict import predict_bank
+from finite_calculus.models.probe import keys_at
+from finite_calculus.positional import key_shift_scores
+from native_checks.bench import Bench
+from native_checks.records import Check, compared, counted
+
+_UNIT = torch.finfo(torch.float32).eps / 2
+
+
+def outputs_replay(bench: Bench) -> Check:
+    """y of every layer and head, replayed in float64 from the captured tensors."""
+    layers = bench.capture.layers
+    native = torch.cat([layer.output.reshape(-1) for layer in layers]).double()
+    exact = torch.cat([layer.readout().output.reshape(-1) for layer in layers])
+    bound = torch.cat([output_error(layer).reshape(-1) for layer in layers])
+    return compared(
+        "head readouts replay",
+        native - exact,
+        bound,
+        exact,
+        "running error analysis of q·k, softmax and Σpv in float32",
+    )
+
+
+def writes_replay(bench: Bench) -> Check:
+    """Projected writes of every layer, replayed in float64 from y and W_o."""
+    layers = bench.capture.layers
+    native = torch.cat([layer.write for layer in layers]).double()
+    exact = torch.cat([_write(layer) for layer in layers])
+    bound = torch.cat([write_error(layer) for layer in layers])
+    return compared(
+        "projected writes replay",
+        native - exact,
+        bound,
+        exact,
+        "the error of y carried through |W_o|, plus n·u·Σ|y||W_o|",
+    )
+
+
+def effective_weights_reconstruct(bench: Bench) -> Check:
+    """μ + uᵀΔM of every head with an affine query against the native y, biases and groups included."""
+    apart, bound, reference = [], [], []
+    for layer in bench.capture.layers:
+        if layer.query_weight is None or layer.softcap is not None:
+            continue
+        for head in range(layer.heads):
+            y = head_weights(layer, head).output
+            apart.append(y - layer.output[head].double())
+            reference.append(y)
+        bound.append((output_error(layer) + _query_share(layer)).reshape(-1))
+    if not apart:
+        return counted(
+            "effective weights",
+            0,
+            f"none is defined: {bench.capture.layers[0].not_affine or 'softcap'}",
+        )
+    return compared(
+        "effective weights",
+        torch.cat(apart),
+        torch.cat(bound),
+        torch.cat(reference),
+        "error of y, plus (e^{2δ} − 1)·Σp|v − y| for scores off by δ from the rounding of q",
+    )
+
+
+def score_increments_match(bench: Bench) -> Check:
+    """Score increments of shifted keys against keys that the model itself rotated to the new place."""
+    model, sites = bench.instrument.model, bench.instrument.support.sites
+    start, shift = 2, 9
+    before, after = keys_at(model, sites, start), keys_at(model, sites, start + shift)
+    apart, bound, reference = [], [], []
+    for layer, probed in zip(bench.capture.layers, bench.instrument.probed, strict=True):
+        if layer.rotary is None:
+            continue
+        heads = layer.heads // layer.keys.shape[0]
+        old = before[layer.layer][0].double().repeat_interleave(heads, 0)
+        new = after[layer.layer][0].double().repeat_interleave(heads, 0)
+        query = layer.query.double()
+        d = key_shift_scores(layer.rotary, query, old, float(shift), scaling=layer.scaling)
+        apart.append(d - ((new - old) * query).sum(-1) * layer.scaling)
+        reference.append(d)
+        reach = query.norm(dim=-1) * new.norm(dim=-1) * abs(layer.scaling)
+        bound.append(reach * probed.bound)
+    if not apart:
+        return counted("rotated score increments", 0, "no layer has a rotary position")
+    return compared(
+        "rotated score increments",
+        torch.cat(apart),
+        torch.cat(bound),
+        torch.cat(reference),
+        "‖q‖‖k‖·scaling times the error of two float32 rotations, angles p·ω·u included",
+    )
+
+
+def predictions_match_execution(bench: Bench) -> tuple[Check, Check]:
+    """Predicted against executed Δy and Δo, for every edit of the battery at every layer and head.
+
+    An executed Δ is the difference of two float32 readouts, so the paper's relative tolerance refers
+    to their size: a layer that writes 500 rounds by 3e-5 however small the change.
+    """
+    dy, dy_bound, dy_ref, do, do_bound, do_ref = [], [], [], [], [], []
+    for edits, outcome in zip(bench.edits, bench.resumed.outcomes, strict=True):
+        layer = outcome.layer
+        bank = edited_bank(layer, as_tuple(edits))
+        found = predict_bank(layer, bank)
+        dy.append((found.response - outcome.response).reshape(-1))
+        before, after = local_error(layer), local_error(layer, bank)
+        dy_bound.append((before.output + after.output).reshape(-1))
+        dy_ref.append(outcome.control_output.reshape(-1))
+        executed = outcome.write.double() - outcome.control_write.double()
+        do.append(found.write - executed)
+        do_bound.append(before.write + after.write)
+        do_ref.append(outcome.control_write)
+    reason = "rounding of the edited and of the control readout, both by running error analysis"
+    return (
+        compared("predicted Δy", torch.cat(dy), torch.cat(dy_bound), torch.cat(dy_ref), reason),
+        compared("predicted Δo", torch.cat(do), torch.cat(do_bound), torch.cat(do_ref), reason),
+    )
+
+
+def gradients_relate(bench: Bench) -> Check:
+    """The gradient at y is W_o times the gradient at the projected write."""
+    apart, bound, reference = [], [], []
+    for layer in bench.capture.layers:
+        weight, gradient = layer.output_projection.double(), layer.gradient_write.double()
+        exact = head_gradient(weight, gradient)
+        apart.append((exact - layer.gradient_output.double()).reshape(-1))
+        reference.append(exact.reshape(-1))
+        size = head_gradient(weight.abs(), gradient.abs())
+        bound.append((weight.shape[-1] + 2) * _UNIT * size.reshape(-1))
+    return compared(
+        "gradient at y",
+        torch.cat(apart),
+        torch.cat(bound),
+        torch.cat(reference),
+        "one float32 matrix product: n·u·Σ|W_o||g|",
+    )
+
+
+def _write(layer: LayerCapture) -> torch.Tensor:
+    write = project(layer.readout().output, layer.output_projection.double())
+    return write if layer.output_bias is None else write + layer.output_bias.double()
+
+
+def _query_share(layer: LayerCapture) -> torch.Tensor:
+    """What the rounding of the native query may move y by."""
+    keys = repeat_groups(layer.keys.double().abs(), layer.heads)
+    moved = (query_error(layer).unsqueeze(-2) * keys).sum(-1) * abs(layer.scaling)
+    most = torch.where(layer.attended, moved, 0.0).amax(-1, keepdim=True)
+    readout = layer.readout()
+    spread = (readout.probs.unsqueeze(-1) * readout.centred.abs()).sum(-2)
+    return torch.expm1(2 * most) * spread

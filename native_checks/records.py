@@ -1,0 +1,85 @@
+"""The record of one native check: its figure, the derived bound with its reason, the paper's ceiling."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Appendix G's absolute and relative tolerance for native float32, kept beside every derived bound.
+CEILING_ABSOLUTE, CEILING_RELATIVE = 5e-5, 5e-4
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the gate.
+
+    `passed` says that `figure` respects `bound` (as an upper limit, or a lower one if `at_least`) and
+    that the paper's tolerance holds too, so that a loose bound cannot open the gate. `ceiling` is that
+    tolerance at the entry that comes closest to it and `ceiling_figure` the figure there; both are
+    None where a check compares no floating numbers.
+    """
+
+    name: str
+    figure: float
+    bound: float
+    reason: str
+    passed: bool
+    at_least: bool = False
+    ceiling: float | None = None
+    ceiling_figure: float | None = None
+
+    @property
+    def within_ceiling(self) -> bool:
+        """Whether the paper's tolerance holds too."""
+        if self.ceiling is None or self.ceiling_figure is None:
+            return True
+        return self.ceiling_figure <= self.ceiling
+
+    def line(self) -> str:
+        """The record as one line of text."""
+        sign = "≥" if self.at_least else "≤"
+        limit = "" if self.ceiling is None else f"  paper {self.ceiling:.1e}"
+        if not self.within_ceiling:
+            limit += " exceeded"
+        state = "pass" if self.passed else "FAIL"
+        return f"{state}  {self.name:28s} {self.figure:.2e} {sign} {self.bound:.2e}{limit}  {self.reason}"
+
+
+def compared(
+    name: str,
+    apart: Tensor,
+    bound: Tensor,
+    reference: Tensor,
+    reason: str,
+    *,
+    require_ceiling: bool = True,
+) -> Check:
+    """A check of differences against an entrywise bound, reported at the entry that comes closest.
+
+    A NaN anywhere fails. The paper's tolerance has to hold too unless `require_ceiling` is off.
+    """
+    apart, bound, reference = (x.detach().double().reshape(-1) for x in (apart, bound, reference))
+    apart = torch.nan_to_num(apart.abs(), nan=torch.inf)
+    tightest = int((apart / bound.clamp(min=1e-300)).argmax())
+    ceilings = CEILING_ABSOLUTE + CEILING_RELATIVE * torch.nan_to_num(reference.abs())
+    nearest = int((apart / ceilings).argmax())
+    held = not require_ceiling or bool((apart <= ceilings).all())
+    return Check(
+        name,
+        float(apart[tightest]),
+        float(bound[tightest]),
+        reason,
+        passed=held and bool((apart <= bound).all()),
+        ceiling=float(ceilings[nearest]),
+        ceiling_figure=float(apart[nearest]),
+    )
+
+
+def counted(name: str, violations: int, reason: str) -> Check:
+    """A check that admits no violation."""
+    return Check(name, float(violations), 0.0, reason, passed=violations == 0)
+
+
+def refused(name: str, error: Exception) -> Check:
+    """The record of a check that could not be carried out: the gate is shut, with the error's words."""
+    return Check(name, float("inf"), 0.0, f"{type(error).__name__}: {error}", passed=False)

@@ -1,0 +1,180 @@
+"""What cannot be measured faithfully is refused with its reason, before anything runs."""
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
+
+from finite_calculus.models import UnsupportedModelError, supported
+from finite_calculus.models.support import find_sites
+from finite_calculus.models.tiny import tiny_config, tiny_model
+
+SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "pad_token_id": 0,
+}
+NO_INTERFACE = {
+    "falcon": {
+        "vocab_size": 64,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    },
+    "bloom": {"vocab_size": 64, "hidden_size": 32, "n_layer": 2, "n_head": 4},
+    "mpt": {"vocab_size": 64, "d_model": 32, "n_layers": 2, "n_heads": 4},
+}
+
+
+def build(family: str, **settings):
+    config = AutoConfig.for_model(family, **settings)
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+@pytest.mark.parametrize("family", sorted(NO_INTERFACE))
+def test_families_without_the_attention_interface_are_refused(family):
+    with pytest.raises(UnsupportedModelError, match="does not use the attention interface"):
+        supported(build(family, **NO_INTERFACE[family]))
+
+
+def test_linear_attention_hybrids_are_refused():
+    types = ["linear_attention", "full_attention"]
+    model = build(
+        "qwen3_next", **SMALL, layer_types=types, num_experts=2, num_experts_per_tok=1,
+        moe_intermediate_size=16, shared_expert_intermediate_size=16,
+        linear_num_key_heads=2, linear_num_value_heads=2,
+        linear_key_head_dim=8, linear_value_head_dim=8,
+    )  # fmt: skip
+    with pytest.raises(UnsupportedModelError, match="linear_attention layers"):
+        supported(model)
+
+
+def test_shared_keys_and_values_are_refused(tiny):
+    model = tiny_model("qwen2")
+    model.config.num_kv_shared_layers = 1
+    with pytest.raises(UnsupportedModelError, match="shares them in 1 layers"):
+        supported(model)
+
+
+def test_a_layer_without_attention_is_refused():
+    model = tiny_model("qwen2")
+    model.config.num_hidden_layers = 4
+    with pytest.raises(UnsupportedModelError, match=r"Each of the 4 layers .* found them at"):
+        supported(model)
+
+
+def test_training_mode_is_refused():
+    with pytest.raises(UnsupportedModelError, match=r"Call model.eval\(\)"):
+        supported(tiny_model("qwen2").train())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_other_precisions_are_refused(dtype):
+    with pytest.raises(UnsupportedModelError, match="must have float32 weights"):
+        supported(tiny_model("qwen2").to(dtype))
+
+
+def test_encoder_decoders_are_refused():
+    config = T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4)
+    with pytest.raises(UnsupportedModelError, match="is an encoder–decoder"):
+        supported(T5ForConditionalGeneration(config).eval())
+
+
+def test_a_model_without_a_head_is_refused():
+    with pytest.raises(UnsupportedModelError, match="must have a language-model head"):
+        supported(tiny_model("qwen2").model)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_something_that_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="must be a transformers PreTrainedModel; got Linear"):
+        supported(nn.Linear(2, 2))
+
+
+def test_a_replaced_eager_function_is_found(tiny, monkeypatch):
+    from transformers.models.qwen2 import modeling_qwen2
+
+    genuine = modeling_qwen2.eager_attention_forward
+    monkeypatch.setattr(modeling_qwen2, "eager_attention_forward", lambda *a, **k: genuine(*a, **k))
+    with pytest.raises(UnsupportedModelError, match="eager_attention_forward of modeling_qwen2"):
+        supported(tiny("qwen2"))
+
+
+def test_a_wrapped_registered_function_is_found(tiny, monkeypatch):
+    from transformers import AttentionInterface
+
+    genuine = AttentionInterface._global_mapping["sdpa"]
+    monkeypatch.setitem(
+        AttentionInterface._global_mapping, "sdpa", lambda *a, **k: genuine(*a, **k)
+    )
+    with pytest.raises(UnsupportedModelError, match="attention function 'sdpa' is"):
+        supported(tiny("qwen2"))
+
+
+def test_forward_hooks_of_others_are_found():
+    model = tiny_model("qwen2")
+    model.model.layers[1].self_attn.register_forward_hook(lambda *a: None)
+    with pytest.raises(UnsupportedModelError, match="self_attn has forward hooks"):
+        supported(model)
+
+
+def test_a_forward_on_an_instance_is_found():
+    model = tiny_model("qwen2")
+    block = model.model.layers[0]
+    block.forward = block.forward
+    with pytest.raises(UnsupportedModelError, match="block 0 has a forward of its own instance"):
+        supported(model)
+
+
+@pytest.mark.parametrize(
+    ("family", "note"),
+    [("gemma2", "softcap"), ("qwen3", "query norm"), ("gpt_oss", "sinks"), ("gemma2", "sliding")],
+)
+def test_features_that_restrict_the_calculus_are_noted(tiny, family, note):
+    assert any(text.startswith(note) for text in supported(tiny(family)).notes)
+
+
+def test_sites_are_those_of_the_model_in_order(tiny):
+    sites = find_sites(tiny("qwen2"))
+    assert [site.layer for site in sites] == [0, 1, 2]
+    assert sites[1].block is tiny("qwen2").model.layers[1]
+    assert sites[1].projection is tiny("qwen2").model.layers[1].self_attn.o_proj
+
+
+def test_an_attention_module_without_its_parts_is_refused():
+    model = tiny_model("qwen2")
+    model.model.layers[0].self_attn.layer_idx = None
+    with pytest.raises(
+        UnsupportedModelError, match="must have a layer index, an output projection"
+    ):
+        supported(model)
+
+
+def test_borrowed_keys_and_values_are_refused():
+    model = tiny_model("qwen2")
+    model.model.layers[2].self_attn.is_kv_shared_layer = True
+    with pytest.raises(UnsupportedModelError, match=r"layers\.2\.self_attn borrows them"):
+        supported(model)
+
+
+def test_a_forward_from_elsewhere_is_found(tiny, monkeypatch):
+    kind = type(tiny("qwen2").model.layers[0].self_attn)
+    genuine = kind.forward
+    names = {"genuine": genuine, **genuine.__globals__}
+    code = "def forward(self, *a, **k):\n    ALL_ATTENTION_FUNCTIONS\n    return genuine(self, *a, **k)"
+    exec(compile(code, "elsewhere.py", "exec"), names)
+    monkeypatch.setattr(kind, "forward", names["forward"])
+    with pytest.raises(
+        UnsupportedModelError, match=r"self_attn.forward is forward of elsewhere\.py"
+    ):
+        supported(tiny("qwen2"))
+
+
+def test_an_unknown_tiny_family_is_refused():
+    with pytest.raises(ValueError, match="`family` must be one of qwen2, llama"):
+        tiny_config("megatron")
