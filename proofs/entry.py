@@ -63,7 +63,6 @@ class Entry:
     aliases: tuple[str, ...] = ()
     row: str = ""
     functions: tuple[str, ...] = ()
-    native: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.assumptions if name not in ASSUMPTIONS]

@@ -17,6 +17,7 @@ from proofs.checks import CHECKS, checks_of
 from proofs.comparison import DTYPES, Tally, run
 from proofs.entry import Entry, Kind
 from proofs.labels import REQUIRED
+from proofs.native import native_checks_of
 from proofs.parallel import Progress, parallel
 
 NOT_CHECKED = "not checked"
@@ -47,6 +48,7 @@ class Row:
     float64: Numeric | None
     float32: Numeric | None
     native: str
+    native_checks: tuple[str, ...]
     failures: tuple[str, ...] = ()
 
 
@@ -170,6 +172,8 @@ def explain(label: str) -> Iterator[str]:
     for function in entry.functions:
         listed = ", ".join(check.function for check in checks_of(function)) or "none"
         yield f"torch: finite_calculus.{function}; checks: {listed}"
+    for name in native_checks_of(entry.names):
+        yield f"native: native_checks.{name}, run by finite-calculus preflight"
 
 
 def _stage(
@@ -287,7 +291,8 @@ def _row(
         reference_bits=max((o.reference_bits for o in runs), default=None),
         float64=_numeric(runs, "float64"),
         float32=_numeric(runs, "float32"),
-        native=NOT_CHECKED,
+        native=NOT_CHECKED if native_checks_of(entry.names) else "none",
+        native_checks=native_checks_of(entry.names),
         failures=tuple(failures),
     )
 
@@ -344,4 +349,5 @@ def _figure_text(figures: Sequence[arithmetic.Outcome]) -> str:
 def _row_json(row: Row) -> dict[str, object]:
     data = asdict(row)
     data["coq"] = {"status": row.coq, "theorems": list(data.pop("coq_theorems"))}
+    data["native"] = {"status": row.native, "checks": list(data.pop("native_checks"))}
     return data

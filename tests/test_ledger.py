@@ -1,6 +1,7 @@
 """The ledger counts only what was run and held, and says where something broke."""
 
 import dataclasses
+import importlib
 import json
 
 import pytest
@@ -8,7 +9,8 @@ from typer.testing import CliRunner
 
 import finite_calculus as fc
 from finite_calculus.cli import app
-from proofs import catalogue, checks, coq_check, ledger
+from native_checks import preflight
+from proofs import catalogue, checks, coq_check, ledger, native
 from proofs.comparison import Comparison
 from proofs.labels import REQUIRED
 
@@ -121,3 +123,12 @@ def test_an_unknown_label_is_refused_with_a_suggestion(option) -> None:
 def test_the_summary_is_the_last_line() -> None:
     result = command("--only", LABEL, "--cases", "2", "--jobs", "1")
     assert result.output.strip().splitlines()[-1].startswith("1 statements: 1 proved")
+
+
+def test_every_native_check_exists_and_every_label_it_names_is_an_entry() -> None:
+    names = {name for entry in catalogue.entries() for name in entry.names}
+    for check, labels in native.all_native().items():
+        module, _, function = check.partition(".")
+        found = getattr(importlib.import_module(f"native_checks.{module}"), function)
+        assert found in preflight.CHECKS
+        assert set(labels) <= names

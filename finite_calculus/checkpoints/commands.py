@@ -20,7 +20,7 @@ def models_command(*, json: bool = False, cache: Path | None = None) -> None:
     table = Table(box=box.SIMPLE)
     for heading in ("name", "here", "layers", "heads/KV", "width"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("source")
+    table.add_column("source", overflow="fold")
     for row in rows:
         heads, here = f"{row.heads}/{row.groups}", "yes" if row.here else "no"
         table.add_row(
