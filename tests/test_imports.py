@@ -29,8 +29,8 @@ UNNEEDED = [
     "beartype",
     "pytest",
 ]
-# Private, or loaded on their own: the checks, and the command line once it is there.
-NOT_EXPORTED = {"__init__", "_checks", "cli"}
+# Private: not part of the API.
+NOT_EXPORTED = {"__init__", "_checks"}
 EXPORTED = sorted(
     name
     for name, thing in vars(finite_calculus).items()

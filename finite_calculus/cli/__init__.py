@@ -1,0 +1,15 @@
+"""The command line: `finite-calculus verify` and what else the package does from a shell.
+
+One file per command; importing it registers the command. Heavy imports wait inside the commands, so
+that `--help` answers at once.
+"""
+
+from finite_calculus.cli import audit, native, verify
+from finite_calculus.cli.app import app
+
+__all__ = ["app", "audit", "main", "native", "verify"]
+
+
+def main() -> None:
+    """Entry point of the console command."""
+    app()

@@ -1,0 +1,119 @@
+"""`finite-calculus audit`: every function against its derived error bound."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from finite_calculus.cli.app import app
+from finite_calculus.cli.display import Stages, console
+
+
+@app.command()
+def audit(
+    cases: Annotated[
+        str, typer.Option(help="Cases per function and precision; 1e6 is understood.")
+    ] = "1e4",
+    function: Annotated[
+        str | None, typer.Option(help="One public function, e.g. finite_response; default: all.")
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="float64 or float32; default: both.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="First seed; runs with other seeds are new.")
+    ] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one per core.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the records; finished ones are not repeated.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Run the worst case of a record again, and stop.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
+) -> None:
+    """Hold every function to its derived error bound on adversarial inputs.
+
+    Inputs are drawn from every regime where plain formulas fail; a case is a violation when the error,
+    measured in Arb, exceeds the bound derived for that very input. Exit code 1 on any violation.
+
+    Example: `finite-calculus audit --cases 1e5 --function finite_response --out results/audit`
+    """
+    from proofs import audit as auditing
+
+    if replay is not None:
+        raise typer.Exit(_replay(auditing, replay))
+    if dtype not in (None, "float64", "float32"):
+        raise typer.BadParameter(f"--dtype must be float64 or float32; got {dtype!r}.")
+    dtypes = [dtype] if dtype else ["float64", "float32"]
+    try:
+        names = auditing.selected(function)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    terminal = console()
+    with Stages(terminal, quiet) as report:
+        given = {"cases": _count(cases), "seed": seed, "jobs": jobs, "out": out}
+        tallies = list(auditing.audit(names, dtypes, **given, progress=report))
+    if not quiet:
+        terminal.print(_audit_table(tallies))
+    violations = sum(tally.violations for tally in tallies)
+    print(
+        f"{sum(tally.cases for tally in tallies)} cases of {len(names)} checks: "
+        f"{violations} violations; largest error over bound "
+        f"{max(tally.worst_over_bound for tally in tallies):.3f}"
+    )
+    raise typer.Exit(1 if violations else 0)
+
+
+def _count(text: str) -> int:
+    """A whole number of cases, 1e6 included."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not (value >= 1 and value.is_integer()):
+        raise typer.BadParameter(f"--cases must be a whole number of at least 1; got {text!r}.")
+    return int(value)
+
+
+def _replay(auditing, path: Path) -> int:
+    """Print one replayed case; 1 if it still violates its bound."""
+    sample, record = auditing.replay(path)
+    print(f"{record['function']} {record['dtype']}, {record['worst']}")
+    if record["settings"]["sources"] != auditing.fingerprint():
+        print("the sources have changed since this record was made: the case may be another one")
+    for error, bound in zip(sample.errors, sample.bounds, strict=True):
+        print(f"  error {error:.6e}  bound {bound:.6e}")
+    over = sample.over_bound
+    print(
+        f"largest error over bound {over:.6f}: {'violation' if not over <= 1 else 'within its bound'}"
+    )
+    return 0 if over <= 1 else 1
+
+
+def _audit_table(tallies) -> Table:
+    table = Table(title="Audit", header_style="bold", pad_edge=False)
+    columns = (
+        "function",
+        "dtype",
+        "cases",
+        "violations",
+        "error/bound",
+        "bound/error median",
+        "bits",
+    )
+    for column in columns:
+        table.add_column(column, no_wrap=True, justify="left" if column == "function" else "right")
+    for tally in tallies:
+        table.add_row(
+            tally.function,
+            tally.dtype,
+            str(tally.cases),
+            str(tally.violations),
+            f"{tally.worst_over_bound:.3f}",
+            f"{tally.slack_quantile(0.5):.3g}",
+            str(tally.reference_bits or "–"),
+            style="bold red" if tally.violations else None,
+        )
+    return table

@@ -1,0 +1,136 @@
+"""`finite-calculus verify`: prove every statement and hold the code to its references."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from finite_calculus.cli.app import app
+from finite_calculus.cli.display import Stages, console
+
+
+@app.command()
+def verify(
+    only: Annotated[
+        str | None, typer.Option(help="Verify one statement by its label, e.g. main:response.")
+    ] = None,
+    why: Annotated[
+        str | None, typer.Option(help="Show one statement with its proof, and stop.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the whole ledger to this file.")
+    ] = None,
+    cases: Annotated[
+        int, typer.Option(min=1, help="Adversarial cases per function and precision.")
+    ] = 25,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one per core.")
+    ] = None,
+    require_coq: Annotated[
+        bool, typer.Option("--require-coq", help="Fail unless Coq checked every theorem.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
+) -> None:
+    """Prove every statement of the calculus and hold the code against its references.
+
+    Each statement is proved symbolically for every N and d, instantiated in exact rationals, mutated,
+    checked in Coq where Coq is installed, and its torch functions are compared with references of
+    proven accuracy. Exit code 1 if anything fails.
+
+    Example: `finite-calculus verify --why main:response`
+    """
+    from proofs import ledger
+
+    label = why or only
+    if label is not None:
+        _require_label(label)
+    if why is not None:
+        for line in ledger.explain(why):
+            print(line)
+        return
+    terminal = console()
+    with Stages(terminal, quiet) as report:
+        found = ledger.verify(
+            only=only, cases=cases, jobs=jobs, with_coq=only is None or require_coq, progress=report
+        )
+    if json_file is not None:
+        json_file.write_text(json.dumps(found.as_json(), indent=1, ensure_ascii=False) + "\n")
+    if not quiet:
+        terminal.print(_table(found))
+        terminal.print(
+            "float64, float32: cases beyond their bound / cases, largest error over its bound"
+        )
+    _print_failures(found)
+    coq_missing = require_coq and found.coq_status != "checked"
+    print(_summary_line(found))
+    if coq_missing:
+        print(f"Coq was required but is {found.coq_status}: {found.coq_reason}")
+    raise typer.Exit(1 if found.failed or coq_missing else 0)
+
+
+def _require_label(label: str) -> None:
+    from proofs.catalogue import entries
+
+    names = [name for entry in entries() for name in entry.names]
+    if label not in names:
+        import difflib
+
+        close = difflib.get_close_matches(label, names, n=3, cutoff=0.4)
+        hint = f" Did you mean {', '.join(close)}?" if close else ""
+        raise typer.BadParameter(f"no statement has the label {label!r}.{hint}")
+
+
+def _table(found) -> Table:
+    table = Table(title="Ledger", header_style="bold", pad_edge=False)
+    table.add_column("statement", no_wrap=True)
+    table.add_column("also", overflow="fold", ratio=1)
+    for column in ("kind", "proof", "Coq", "bits", "float64", "float32"):
+        table.add_column(column, no_wrap=True)
+    for row in found.rows:
+        theorems = f" ({len(row.coq_theorems)})" if row.coq_theorems else ""
+        table.add_row(
+            row.label,
+            " ".join(row.aliases),
+            row.kind,
+            row.proof,
+            row.coq + theorems,
+            str(row.reference_bits or "–"),
+            _numeric_text(row.float64),
+            _numeric_text(row.float32),
+            style="bold red" if row.failures else None,
+        )
+    return table
+
+
+def _numeric_text(numeric) -> str:
+    """Violations of cases, and the largest error over its bound."""
+    if numeric is None:
+        return "–"
+    return f"{numeric.violations}/{numeric.cases} {numeric.worst_over_bound:.2f}"
+
+
+def _print_failures(found) -> None:
+    for row in found.rows:
+        for failure in row.failures:
+            print(f"FAILED {row.label}: {failure}")
+    for failure in found.failures:
+        print(f"FAILED {failure}")
+
+
+def _summary_line(found) -> str:
+    s = found.summary
+    coq = f"Coq {s['coq_checked']}/{s['coq_theorems']} theorems checked"
+    if found.coq_status == "not checked":
+        coq = f"Coq not checked ({found.coq_reason}), {s['coq_theorems']} theorems"
+    return (
+        f"{s['entries']} statements: {s['proved']} proved, {s['definitions']} definitions, "
+        f"{s['failed']} failed; labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
+        f"{s['mutants']}; {s['figures']}; {_seconds(found)}"
+    )
+
+
+def _seconds(found) -> str:
+    spent = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in found.seconds.items())
+    return f"took {spent}"
