@@ -6,7 +6,6 @@ write downstream is a prediction, to be checked by execution.
 
 from finite_calculus.bands import (
     band_interaction as band_interaction,
-    band_interaction_cells as band_interaction_cells,
     mixed_second_derivative as mixed_second_derivative,
 )
 from finite_calculus.certificate import (
@@ -50,7 +49,6 @@ from finite_calculus.effective import (
 from finite_calculus.joint import (
     JointResponse as JointResponse,
     decompose as decompose,
-    four_cell as four_cell,
     interaction as interaction,
     key_response as key_response,
     linear_response as linear_response,

@@ -13,7 +13,6 @@ from finite_calculus.joint import key_response
 from finite_calculus.readout import Readout, evaluate, weigh
 from finite_calculus.response import (
     Reallocation,
-    probability_change,
     reallocate,
     relative_increments,
 )
@@ -51,21 +50,6 @@ def band_interaction(
     weak = torch.where(swap, first_delta, second_delta)
     direct = key_response(_edited(readout, strong), weak) - key_response(readout, weak)
     return torch.where(gentle, closed, direct)
-
-
-def band_interaction_cells(
-    readout: Readout,
-    first_delta: Float[Tensor, "*first keys"],
-    second_delta: Float[Tensor, "*second keys"],
-) -> Float[Tensor, "*lifted width"]:
-    """The interaction as three exact responses, F(s+b+c) − F(s+b) − F(s+c) + F(s) (eq:bandinteraction).
-
-    Cancels for weak coupling: an independent control of `band_interaction`.
-    """
-    joint = weigh(probability_change(readout, first_delta + second_delta), readout.offsets)
-    first = weigh(probability_change(readout, first_delta), readout.offsets)
-    second = weigh(probability_change(readout, second_delta), readout.offsets)
-    return joint - first - second
 
 
 def mixed_second_derivative(

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus.effective import effective_weights, reference_key_gauge
+from finite_calculus.readout import freeze
+from finite_calculus.rounding import error_of, track
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,27 +52,27 @@ class QueryControl:
 
 
 def relative_features(
-    features: Float[Tensor, "keys inputs"], reference: int
-) -> Float[Tensor, "keys model"]:
+    features: Float[Tensor, "*batch keys inputs"], reference: int
+) -> Float[Tensor, "*batch keys model"]:
     """Rows of H_all: feature differences a_j − a_{j₀} on the editable coordinates (eq:curvaturegauge).
 
     The last input coordinate, the bias, is held fixed and dropped.
     """
-    _one_head(features)
-    return (features - reference_key_gauge(features, reference))[..., :-1]
+    _check_features(features)
+    return (features - reference_key_gauge(features, reference).unsqueeze(-2))[..., :-1]
 
 
 def curvature(
-    query_input: Float[Tensor, " inputs"],
-    features: Float[Tensor, "keys inputs"],
+    query_input: Float[Tensor, "*batch inputs"],
+    features: Float[Tensor, "*batch keys inputs"],
     reference: int,
-) -> Float[Tensor, "model model"]:
+) -> Float[Tensor, "*batch model model"]:
     """Γ = Σ c̃_j (Pᵀã_j)(Pᵀã_j)ᵀ, the quadratic's curvature on editable coordinates (eq:curvaturegauge).
 
     Positive semi-definite; its kernel is that of `relative_features` for every query and reference.
     """
     gauge = reference_key_gauge(features, reference)
-    blank = torch.zeros_like(features[:, :1])
+    blank = torch.zeros_like(features[..., :1])
     weights = effective_weights(query_input, features, blank, gauge=gauge)
     rows = relative_features(features, reference)
     return torch.matmul(rows.mT, weights.coefficients.unsqueeze(-1) * rows)
@@ -103,13 +105,14 @@ def preserving_directions(
 
 
 def log_ratios(
-    query_input: Float[Tensor, " inputs"],
-    features: Float[Tensor, "keys inputs"],
+    query_input: Float[Tensor, "*batch inputs"],
+    features: Float[Tensor, "*batch keys inputs"],
     pairs: Int[Tensor, "requests 2"],
-) -> Float[Tensor, " requests"]:
+) -> Float[Tensor, "*batch requests"]:
     """log(p_j/p_k) = uᵀ(a_j − a_k) for every pair (eq:querylogodds): the normaliser cancels."""
     _check_pairs(query_input, features, pairs)
-    return torch.matmul(features[pairs[:, 0]] - features[pairs[:, 1]], query_input)
+    rows = features[..., pairs[:, 0], :] - features[..., pairs[:, 1], :]
+    return torch.matmul(rows, query_input.unsqueeze(-1)).squeeze(-1)
 
 
 def control_query(
@@ -135,10 +138,9 @@ def control_query(
         torch.arange(len(singular), device=singular.device) < rank, 1 / singular, 0.0
     )
     edit = torch.matmul(right.mT, inverse * torch.matmul(left.mT, missing))
-    moved = torch.cat([query_input[:-1] + edit, query_input[-1:]])
-    achieved = _recomputed_log_ratios(moved, features, pairs)
+    achieved = _recomputed_log_ratios(query_input, edit, features, pairs)
     residual = requested - achieved
-    accuracy = _accuracy(moved, features, rows, edit)
+    accuracy = _accuracy(query_input, edit, features, pairs)
     return QueryControl(
         edit=edit,
         requested=requested,
@@ -151,17 +153,23 @@ def control_query(
     )
 
 
-def _recomputed_log_ratios(query_input: Tensor, features: Tensor, pairs: Tensor) -> Tensor:
-    log_probs = torch.log_softmax(torch.matmul(features, query_input), dim=-1)
+def _recomputed_log_ratios(
+    query_input: Tensor, edit: Tensor, features: Tensor, pairs: Tensor
+) -> Tensor:
+    moved = torch.cat([query_input[:-1] + edit, query_input[-1:]])
+    scores = torch.matmul(features, moved.unsqueeze(-1))
+    log_probs = freeze(scores.squeeze(-1), scores).log_probs
     return log_probs[pairs[:, 0]] - log_probs[pairs[:, 1]]
 
 
-def _accuracy(query_input: Tensor, features: Tensor, rows: Tensor, edit: Tensor) -> float:
-    """How far rounding alone can move an achieved log ratio: of scores, of the solve, of the softmax."""
-    count = features.shape[-1] + features.shape[0]
-    scores = torch.matmul(features.abs(), query_input.abs()).max()
-    solve = torch.linalg.matrix_norm(rows, ord=2) * torch.linalg.vector_norm(edit)
-    return 8 * count * torch.finfo(features.dtype).eps * float((scores + solve + 1).detach())
+def _accuracy(query_input: Tensor, edit: Tensor, features: Tensor, pairs: Tensor) -> float:
+    """How far rounding alone can leave an achieved log ratio from its request.
+
+    Once the bound on recomputing the ratios, and once more for the solve: it is backward stable, so
+    that it rounds the same products.
+    """
+    tracked = track(query_input), track(edit), track(features)
+    return 2 * float(error_of(_recomputed_log_ratios(*tracked, pairs)).max())
 
 
 def _rank(singular: Tensor, rows: Tensor, tolerance: float | None) -> tuple[int, float]:
@@ -176,17 +184,23 @@ def _rank(singular: Tensor, rows: Tensor, tolerance: float | None) -> tuple[int,
     return int((singular > tolerance * largest).sum()), tolerance
 
 
-def _one_head(features: Tensor) -> None:
+def _check_features(features: Tensor) -> None:
     _checks.floating("features", features)
+    _checks.last_axes("features", features, (None, None), "(..., keys, inputs)")
+    _checks.finite("features", features)
+
+
+def _one_head(features: Tensor) -> None:
+    _check_features(features)
     if features.ndim != 2:
         raise ValueError(
             f"`features` must have shape (keys, inputs), one head and query position; got "
             f"{tuple(features.shape)}. Ranks differ between heads: call once per head."
         )
-    _checks.finite("features", features)
 
 
 def _check_request(query_input: Tensor, features: Tensor, pairs: Tensor, requested: Tensor) -> None:
+    _one_head(features)
     _check_pairs(query_input, features, pairs)
     _checks.same_dtype(features=features, requested=requested)
     _checks.exact_axes("requested", requested, (pairs.shape[0],), "(requests,)")
@@ -197,12 +211,13 @@ def _check_request(query_input: Tensor, features: Tensor, pairs: Tensor, request
 
 
 def _check_pairs(query_input: Tensor, features: Tensor, pairs: Tensor) -> None:
-    _one_head(features)
+    _check_features(features)
     _checks.same_dtype(query_input=query_input, features=features)
-    _checks.exact_axes("query_input", query_input, features.shape[-1:], "(inputs,)")
+    shape = (*features.shape[:-2], features.shape[-1])
+    _checks.exact_axes("query_input", query_input, shape, "(..., inputs)")
     _checks.finite("query_input", query_input)
     _checks.exact_axes("pairs", pairs, (None, 2), "(requests, 2)")
-    _checks.key_indices("pairs", pairs, features.shape[0])
+    _checks.key_indices("pairs", pairs, features.shape[-2])
 
 
 def _check_consistent(pairs: list[list[int]], requested: list[float], eps: float) -> None:

@@ -99,22 +99,6 @@ def remainder_weights(
     return torch.where(moved.log_ratio > 1, far, near)
 
 
-def four_cell(
-    readout: Readout,
-    score_delta: Float[Tensor, "*edits keys"],
-    value_delta: Float[Tensor, "*vedits keys width"],
-) -> Float[Tensor, "*lifted width"]:
-    """C_KV as y(p', v+ε) − y(p', v) − y(p, v+ε) + y(p, v), literally (eq:kvfactorial).
-
-    The four readouts are formed and subtracted, which cancels for small edits: an independent
-    control of `interaction`, not a replacement for it.
-    """
-    before, after = readout.probs, reallocate(readout, score_delta).probs
-    edited = readout.values + attended_value_delta(readout, value_delta)
-    rows = weigh(after, edited) - weigh(after, readout.values)
-    return rows - weigh(before, edited) + weigh(before, readout.values)
-
-
 def decompose(
     readout: Readout,
     score_delta: Float[Tensor, "*edits keys"],

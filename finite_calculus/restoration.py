@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
@@ -27,27 +27,27 @@ Method = Literal[
 class Restoration:
     """Entries restored in order, the score that chose each, and ‖write error‖₂ before and after.
 
-    `errors[0]` is the corrupted write's error and `errors[k]` the error after k restorations, so that
-    errors[k]/errors[0] is the relative RMSE of eq:repairmetric.
+    `errors[..., 0]` is the corrupted write's error and `errors[..., k]` the error after k restorations,
+    so that errors[k]/errors[0] is the relative RMSE of eq:repairmetric.
     """
 
-    restored: tuple[int, ...]
-    scores: tuple[float, ...]
-    errors: tuple[float, ...]
+    restored: Int[Tensor, "*batch steps"]
+    scores: Float[Tensor, "*batch steps"]
+    errors: Float[Tensor, "*batch states"]
 
 
 @dataclass(frozen=True, eq=False)
 class CachePair:
     """A corrupted cache beside its original, as one query's heads see them.
 
-    Scores have shape (heads, keys), values (heads, keys, width); a physical token is one key index in
-    every head.
+    Scores have shape (..., heads, keys), values (..., heads, keys, width); a physical token is one key
+    index in every head. Leading dimensions are separate queries or caches.
     """
 
-    scores: Float[Tensor, "heads keys"]
-    values: Float[Tensor, "heads keys width"]
-    original_scores: Float[Tensor, "heads keys"]
-    original_values: Float[Tensor, "heads keys width"]
+    scores: Float[Tensor, "*batch heads keys"]
+    values: Float[Tensor, "*batch heads keys width"]
+    original_scores: Float[Tensor, "*batch heads keys"]
+    original_values: Float[Tensor, "*batch heads keys width"]
 
     def __post_init__(self) -> None:
         _checks.same_dtype(
@@ -56,25 +56,23 @@ class CachePair:
             original_scores=self.original_scores,
             original_values=self.original_values,
         )
-        heads_keys = tuple(self.scores.shape)
-        _checks.exact_axes("scores", self.scores, (None, None), "(heads, keys)")
-        _checks.exact_axes("values", self.values, (*heads_keys, None), "(heads, keys, width)")
-        _checks.exact_axes("original_scores", self.original_scores, heads_keys, "(heads, keys)")
-        _checks.exact_axes(
-            "original_values", self.original_values, self.values.shape, "(heads, keys, width)"
-        )
+        heads_keys, vectors = "(..., heads, keys)", "(..., heads, keys, width)"
+        _checks.last_axes("scores", self.scores, (None, None), heads_keys)
+        _checks.exact_axes("values", self.values, (*self.scores.shape, None), vectors)
+        _checks.exact_axes("original_scores", self.original_scores, self.scores.shape, heads_keys)
+        _checks.exact_axes("original_values", self.original_values, self.values.shape, vectors)
 
-    def restore(self, key: int) -> "CachePair":
-        """The pair after replacing one physical token's key and value by the originals."""
-        if not 0 <= key < self.scores.shape[-1]:
-            raise ValueError(
-                f"`key` must be an index in 0..{self.scores.shape[-1] - 1}; got {key}. "
-                f"Negative indices are not wrapped."
-            )
-        chosen = torch.arange(self.scores.shape[-1], device=self.scores.device) == key
+    def restore(self, key: Int[Tensor, "*batch"] | int) -> "CachePair":
+        """The pair after replacing one physical token's key and value by the originals, in each row."""
+        keys = self.scores.shape[-1]
+        chosen = torch.as_tensor(key, device=self.scores.device)
+        _checks.key_indices("key", chosen, keys)
+        if chosen.ndim:
+            _checks.exact_axes("key", chosen, self.scores.shape[:-2], "one key for each cache")
+        here = (torch.arange(keys, device=chosen.device) == chosen.unsqueeze(-1)).unsqueeze(-2)
         return CachePair(
-            torch.where(chosen, self.original_scores, self.scores),
-            torch.where(chosen.unsqueeze(-1), self.original_values, self.values),
+            torch.where(here, self.original_scores, self.scores),
+            torch.where(here.unsqueeze(-1), self.original_values, self.values),
             self.original_scores,
             self.original_values,
         )
@@ -132,7 +130,7 @@ def restoration_scores(
     method: Method | str,
     *,
     generator: torch.Generator | None = None,
-) -> Float[Tensor, " keys"]:
+) -> Float[Tensor, "*batch keys"]:
     """Score every entry for restoration by one method of Appendix G; larger is restored first.
 
     "exact" is the benefit itself; "first-order" and "second-order" expand it along the joint path
@@ -146,19 +144,18 @@ def restoration_scores(
             raise ValueError(
                 "`generator` must be a seeded torch.Generator for method 'random'; got None."
             )
-        size = cache.scores.shape[-1]
-        return torch.rand(size, generator=generator, dtype=cache.scores.dtype).to(
-            cache.scores.device
-        )
+        one_head = cache.scores[..., 0, :]
+        drawn = torch.rand(one_head.shape, generator=generator, dtype=one_head.dtype)
+        return drawn.to(one_head.device)
     readout = freeze(cache.scores, cache.values)
     probs, delta = readout.probs, cache.score_delta
     if method == "attention":
-        return probs.sum(0)
+        return probs.sum(-2)
     if method == "value-norm":
-        weighed = (probs.unsqueeze(-1) * readout.values).movedim(0, -2)
+        weighed = (probs.unsqueeze(-1) * readout.values).movedim(-3, -2)
         return torch.linalg.vector_norm(project(weighed, output_projection), dim=-1)
     if method == "fisher":
-        return (probs * (1 - probs) * delta * delta).sum(0)
+        return (probs * (1 - probs) * delta * delta).sum(-2)
     return _benefit_scores(cache, readout, output_projection, method)
 
 
@@ -175,11 +172,12 @@ def restore_greedily(
     """Restore `count` entries, the best one at a time (eq:repairbenefit).
 
     `rescore=False` scores once in the corrupted state, as the paper's controls do; `candidates`
-    limits the choice, for instance to the prefix. Ties go to the earlier entry.
+    limits the choice, for instance to the prefix. Ties go to the earlier entry. Leading dimensions of
+    the cache are restored each on its own.
     """
-    allowed = (
-        torch.ones_like(cache.scores[0], dtype=torch.bool) if candidates is None else candidates
-    )
+    one_head = cache.scores[..., 0, :]
+    everything = torch.ones(one_head.shape[-1:], dtype=torch.bool, device=one_head.device)
+    allowed = everything if candidates is None else candidates
     if allowed.dtype != torch.bool:
         raise TypeError(
             f"`candidates` must be boolean, True at entries that may be restored; got {allowed.dtype}. "
@@ -191,23 +189,23 @@ def restore_greedily(
             f"`count` must be between 0 and the number of candidates, {int(allowed.sum())}; got {count}."
         )
     scores = restoration_scores(cache, output_projection, method, generator=generator)
+    restored = [torch.empty_like(scores[..., :0], dtype=torch.int64)]
+    chosen_by = [scores[..., :0].detach()]
     errors = [_length(cache.write_error(output_projection))]
-    restored: list[int] = []
-    chosen_by: list[float] = []
     for _ in range(count):
-        if rescore and restored:
+        if rescore and len(restored) > 1:
             scores = restoration_scores(cache, output_projection, method, generator=generator)
-        best = int(torch.where(allowed, scores, -torch.inf).argmax())
+        best = torch.where(allowed, scores, -torch.inf).argmax(-1, keepdim=True)
         restored.append(best)
-        chosen_by.append(float(scores[best].detach()))
-        allowed = allowed & (torch.arange(len(allowed), device=allowed.device) != best)
-        cache = cache.restore(best)
+        chosen_by.append(torch.take_along_dim(scores.detach(), best, -1))
+        allowed = allowed & (torch.arange(allowed.shape[-1], device=allowed.device) != best)
+        cache = cache.restore(best.squeeze(-1))
         errors.append(_length(cache.write_error(output_projection)))
-    return Restoration(tuple(restored), tuple(chosen_by), tuple(errors))
+    return Restoration(torch.cat(restored, -1), torch.cat(chosen_by, -1), torch.cat(errors, -1))
 
 
-def _length(vector: Tensor) -> float:
-    return float(torch.linalg.vector_norm(vector.detach()))
+def _length(vector: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(vector.detach(), dim=-1, keepdim=True)
 
 
 def _benefit_scores(
@@ -216,13 +214,13 @@ def _benefit_scores(
     error = cache.write_error(output_projection)
     if method == "exact":
         change = restoration_response(readout, cache.score_delta, cache.value_delta)
-        return restoration_benefit(error, project(change.movedim(0, -2), output_projection))
+        return restoration_benefit(error, project(change.movedim(-3, -2), output_projection))
     first, second = (
-        project(term.movedim(0, -2), output_projection) for term in _path_expansion(cache, readout)
+        project(term.movedim(-3, -2), output_projection) for term in _path_expansion(cache, readout)
     )
     if method == "first-order":
-        return -2 * torch.matmul(first, error)
-    return -2 * torch.matmul(first + second, error) - (first * first).sum(-1)
+        return -2 * (first * error.unsqueeze(-2)).sum(-1)
+    return -2 * ((first + second) * error.unsqueeze(-2)).sum(-1) - (first * first).sum(-1)
 
 
 def _path_expansion(cache: CachePair, readout: Readout) -> tuple[Tensor, Tensor]:

@@ -31,6 +31,8 @@ ULPS: dict[str, float] = {
     "sin_minus_angle": 4.0,
 }
 
+# A result this much larger lies in the binade of the exact one, or above it.
+_NEXT_BINADE = 1 + 1e-6
 # One bound costs a few dozen float64 operations; this factor covers their own rounding.
 _UPWARDS = 1 + 2.0**-40
 _WIDE = 2.0**-53
@@ -117,10 +119,25 @@ def _unit(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
+def _ulp(size: Tensor, dtype: torch.dtype) -> Tensor:
+    """Unit in the last place of a number of this size: eps·2^⌊log2 size⌋."""
+    mantissa, _ = torch.frexp(size)
+    return torch.where(mantissa == 0, 0.0, torch.finfo(dtype).eps * size / (2 * mantissa))
+
+
+def _half_ulp(value: Tensor) -> Tensor:
+    """What one rounding to `value` may have cost."""
+    return _ulp(_size(value), value.dtype) / 2
+
+
+def _tiny(dtype: torch.dtype) -> float:
+    """The smallest subnormal number: what one underflow may cost."""
+    return torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+
+
 def _result(value: Tensor, error: Tensor) -> Tracked:
     """Wrap a computed value, adding what underflow may cost it and pushing the bound upwards."""
-    tiny = torch.finfo(value.dtype).smallest_normal * torch.finfo(value.dtype).eps
-    return track(value, error.expand(value.shape) * _UPWARDS + 4 * tiny)
+    return track(value, error.expand(value.shape) * _UPWARDS + 4 * _tiny(value.dtype))
 
 
 # ---- structure: no arithmetic, so the error goes where the value goes ----
@@ -218,16 +235,18 @@ def _mul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     value = func(*_map(_value, args))
     x, y, x_error, y_error = _operands(args, value.dtype)
     spread = _size(x) * y_error + _size(y) * x_error + x_error * y_error
-    return _result(value, spread + _product_residual(x, y, value).abs())
+    residual, exact = _product_residual(x, y, value)
+    own = torch.where(exact, residual.double().abs(), _half_ulp(value))
+    return _result(value, spread + own)
 
 
 def _div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     value = func(*_map(_value, args))
-    _, y, x_error, y_error = _operands(args, value.dtype)
+    x, y, x_error, y_error = _operands(args, value.dtype)
     room = _size(y) - y_error
-    spread = (x_error + _size(value) * (1 + 1e-6) * y_error) / room
-    spread = torch.where(room > 0, spread, torch.inf)
-    return _result(value, spread + _unit(value.dtype) * _size(value))
+    quotient = _size(value) * (1 + 1e-6) + _tiny(value.dtype)
+    spread = torch.where(room > 0, (x_error + quotient * y_error) / room, torch.inf)
+    return _result(value, spread + _quotient_residual(x, y, value))
 
 
 def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
@@ -238,18 +257,26 @@ def _sum_residual(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
     """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly."""
     part = total - x
     residual = ((x - (total - part)) + (y - part)).double().abs()
-    return torch.where(torch.isfinite(residual), residual, _unit(total.dtype) * _size(total))
+    return torch.where(torch.isfinite(residual), residual, _half_ulp(total))
 
 
-def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> Tensor:
-    """xy − fl(xy): exact in float64 for float32, by Dekker's splitting for float64."""
+def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
+    """xy − fl(xy), and where it is exact: all of float32 in float64, float64 by Dekker's splitting."""
     if product.dtype is torch.float32:
-        return x.double() * y.double() - product.double()
+        residual = x.double() * y.double() - product.double()
+        return residual, torch.isfinite(residual)
     (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
     residual = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
     # Splitting overflows for the largest numbers, and the low halves underflow for the smallest.
-    sound = torch.isfinite(residual) & (product.abs() > _SPLITTABLE)
-    return torch.where(sound, residual, _unit(product.dtype) * _size(product))
+    return residual, torch.isfinite(residual) & (product.abs() > _SPLITTABLE)
+
+
+def _quotient_residual(x: Tensor, y: Tensor, quotient: Tensor) -> Tensor:
+    """|x/y − fl(x/y)| = |x − fl(x/y)·y|/|y|: the product is within a unit of x, so the gap is exact."""
+    product = quotient * y
+    residual, exact = _product_residual(quotient, y, product)
+    gap = (x.double() - product.double() - residual.double()).abs() / _size(y)
+    return torch.where(exact & torch.isfinite(gap), gap, _half_ulp(quotient))
 
 
 def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -260,25 +287,34 @@ def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    """Any order of n non-zero terms errs by at most (n − 1)·u·Σ|x|: adding a zero is exact."""
+    """Any order of n non-zero terms errs by at most (n − 2)·u·Σ|x| + u·|Σx|.
+
+    Adding a zero is exact, and the last of the n − 1 additions rounds the sum itself.
+    """
     x = args[0]
     value = func(_value(x), *args[1:], **kwargs)
     terms = func((_size(x) != 0).double(), *args[1:], **kwargs)
-    growth = _growth((terms - 1).clamp(min=0), value.dtype)
-    spread = func(_error(x), *args[1:], **kwargs) + growth * func(_size(x), *args[1:], **kwargs)
+    own = _growth((terms - 2).clamp(min=0), value.dtype) * func(_size(x), *args[1:], **kwargs)
+    own = own + torch.where(terms > 1, _half_ulp(value), 0.0)
     count = max(1, x.numel() // max(1, value.numel()))
+    spread = func(_error(x), *args[1:], **kwargs) + own
     return _result(value, spread * (1 + 2 * count * _WIDE))
 
 
 def _matmul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    """Any order of n products errs by at most n·u·|x||y|, fused or not."""
+    """Any order of n non-zero products errs by at most (n − 1)·u·|x||y| + u·|xy|, fused or not.
+
+    Each product and each addition but the last rounds something no larger than |x||y|; the last
+    rounds the result.
+    """
     x, y = args
     value = func(_value(x), _value(y))
     count = x.shape[-1]
-    growth = _growth(torch.tensor(float(count), dtype=torch.float64), value.dtype)
-    spread = func(_size(x), _error(y) + growth * _size(y)) + func(_error(x), _size(y) + _error(y))
-    tiny = torch.finfo(value.dtype).smallest_normal * torch.finfo(value.dtype).eps
-    return _result(value, spread * (1 + 4 * count * _WIDE) + count * tiny)
+    terms = func((_size(x) != 0).double(), (_size(y) != 0).double())
+    own = _growth((terms - 1).clamp(min=0), value.dtype) * func(_size(x), _size(y))
+    own = own + _half_ulp(value)
+    spread = func(_size(x), _error(y)) + func(_error(x), _size(y) + _error(y)) + own
+    return _result(value, spread * (1 + 4 * count * _WIDE) + count * _tiny(value.dtype))
 
 
 def _growth(operations: Tensor, dtype: torch.dtype) -> Tensor:
@@ -316,25 +352,29 @@ def _to(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     value = func(_value(args[0]), *args[1:], **kwargs)
     if _unit(value.dtype) <= _unit(args[0].dtype):
         return track(value, _error(args[0]))
-    return _result(value, _error(args[0]) + _unit(value.dtype) * _size(value))
+    return _result(value, _error(args[0]) + _half_ulp(value))
 
 
 # ---- elementary functions: propagated error plus the function's own budget of ulps ----
 
 
 def _elementary(name: str, propagate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable:
-    """Rule of a function of one argument; `propagate(x̂, e, f̂)` bounds |f(x̂) − f(x)| for |x̂ − x| ≤ e."""
+    """Rule of a function of one argument; `propagate(x̂, e, f̂)` bounds |f(x̂) − f(x)| for |x̂ − x| ≤ e.
+
+    At zero each of them is exact, as the test of the budgets makes sure.
+    """
 
     def rule(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-        value = func(_value(args[0]))
-        spread = propagate(_value(args[0]).double(), _error(args[0]), value.double())
-        return _result(value, spread + _budget(name, value))
+        argument = _value(args[0])
+        value = func(argument)
+        spread = propagate(argument.double(), _error(args[0]), value.double())
+        return _result(value, spread + torch.where(argument == 0, 0.0, _budget(name, value)))
 
     return rule
 
 
 def _budget(name: str, value: Tensor) -> Tensor:
-    return ULPS[name] * 2 * _unit(value.dtype) * _size(value)
+    return ULPS[name] * _ulp(_size(value) * _NEXT_BINADE, value.dtype)
 
 
 def _log_spread(argument: Tensor, error: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from proofs.comparison import BATCH, Place, Sample, Tally
 from proofs.parallel import Progress, parallel
 
 # One piece of work: long enough to pay for its start, short enough for a steady progress bar.
-_PIECE = 16 * BATCH
+_PIECE = 4 * BATCH
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 

@@ -96,7 +96,7 @@ ENTRIES = (
         assumptions=("attended", "fixed-query", "disjoint-bands"),
         scope="the double fundamental theorem for any smooth G(t, z) = F(s + t·d^b + z·d^c); "
         "F is smooth, a quotient of exponential sums with a positive denominator",
-        functions=("bands.band_interaction", "bands.band_interaction_cells"),
+        functions=("bands.band_interaction",),
         statements=(
             Statement(
                 name="eq:bandinteraction: ∬ ∂²G/∂t∂z = G(1,1) − G(1,0) − G(0,1) + G(0,0)",

@@ -156,13 +156,13 @@ def corrupted_cache(rng: Rng, dtype: type, count: int) -> Batch:
     each = {
         "scores": scores(rng, (count, heads, keys), dtype),
         "values": vectors(rng, (count, heads, keys, width)),
-        "output_projection": rng.normal(size=(count, heads, width, model)),
     }
     near = 10.0 ** rng.uniform(-4, 0, (count, 1, 1))
     each["original_scores"] = each["scores"] + near * rng.normal(size=(count, heads, keys))
     noise = rng.normal(size=(count, heads, keys, width))
     each["original_values"] = each["values"] + near[..., None] * noise
-    return Batch(_rounded(each, dtype))
+    shared = {"output_projection": rng.normal(size=(heads, width, model))}
+    return Batch(_rounded(each, dtype), _rounded(shared, dtype))
 
 
 def rotary(rng: Rng, dtype: type, count: int) -> Batch:

@@ -22,7 +22,7 @@ from proofs.cases import Batch, Case, Draw
 from proofs.references.numbers import agree, distance, prove, second_opinion
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
-BATCH = 64
+BATCH = 256
 _BINS = 16
 
 

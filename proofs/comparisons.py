@@ -134,21 +134,9 @@ def _comparisons() -> list[Comparison]:
     found += [
         Comparison("freeze", lambda case: _frozen(case).output, of_bank.output, cases.bank),
         Comparison(
-            "four_cell",
-            _on_bank(fc.four_cell, "score_delta", "value_delta"),
-            of_bank.interaction,
-            cases.bank,
-        ),
-        Comparison(
             "rotary_remainder",
             _on_bank(fc.rotary_remainder, "linear_delta"),
             of_bank.positional_jacobian,
-            cases.bank,
-        ),
-        Comparison(
-            "band_interaction_cells",
-            _on_bank(fc.band_interaction_cells, "score_delta", "second_delta"),
-            of_bank.band_interaction,
             cases.bank,
         ),
         Comparison(
@@ -205,7 +193,7 @@ def _comparisons() -> list[Comparison]:
     for name in ("exact", "first_order", "second_order", "attention", "value_norm", "fisher"):
         compute, reference = _restoration_scores(name.replace("_", "-")), getattr(of_cache, name)
         label = f"restoration_scores.{name}"
-        found.append(Comparison(label, compute, reference, cases.corrupted_cache, batched=False))
+        found.append(Comparison(label, compute, reference, cases.corrupted_cache))
     return found + _affine_comparisons()
 
 
@@ -233,14 +221,12 @@ def _affine_comparisons() -> list[Comparison]:
             lambda case: fc.curvature(case["query_input"], case["features"], case["reference"]),
             of_affine.curvature,
             cases.affine,
-            batched=False,
         ),
         Comparison(
             "log_ratios",
             lambda case: fc.log_ratios(case["query_input"], case["features"], case["pairs"]),
             of_affine.log_ratios,
             cases.affine,
-            batched=False,
         ),
         Comparison(
             "project",
@@ -281,7 +267,6 @@ def _affine_comparisons() -> list[Comparison]:
             lambda case: fc.relative_features(case["features"], case["reference"]),
             of_affine.relative_features,
             cases.affine,
-            batched=False,
         ),
         Comparison(
             "reference_key_gauge",

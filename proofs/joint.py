@@ -159,7 +159,7 @@ ENTRIES = (
         kind=Kind.EQUALITY,
         assumptions=("attended", "fixed-query"),
         scope=EVERY_N,
-        functions=("joint.interaction", "joint.four_cell"),
+        functions=("joint.interaction",),
         statements=(
             Statement(
                 name="eq:kvfactorial: Σ (p'−p)·ε is the four-cell difference",

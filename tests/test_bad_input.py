@@ -231,11 +231,9 @@ SCORE_EDITS: dict[str, Callable[[fc.Readout, Tensor], object]] = {
     "positional_jacobian": fc.positional_jacobian,
     "rotary_remainder": fc.rotary_remainder,
     "band_interaction": lambda r, d: fc.band_interaction(r, draw(KEYS), d),
-    "band_interaction_cells": lambda r, d: fc.band_interaction_cells(r, d, torch.zeros_like(d)),
     "mixed_second_derivative": lambda r, d: fc.mixed_second_derivative(r, draw(KEYS), d),
     "interaction": lambda r, d: fc.interaction(r, d, draw(KEYS, WIDTH)),
     "quadratic_interaction": lambda r, d: fc.quadratic_interaction(r, d, draw(KEYS, WIDTH)),
-    "four_cell": lambda r, d: fc.four_cell(r, d, draw(KEYS, WIDTH)),
     "decompose": lambda r, d: fc.decompose(r, d, draw(KEYS, WIDTH)),
     "certify": lambda r, d: fc.certify(r, d, draw(KEYS, WIDTH), draw(WIDTH)),
 }
@@ -245,7 +243,6 @@ VALUE_EDITS: dict[str, Callable[[fc.Readout, Tensor], object]] = {
     "value_response": fc.value_response,
     "interaction": lambda r, e: fc.interaction(r, draw(KEYS), e),
     "quadratic_interaction": lambda r, e: fc.quadratic_interaction(r, draw(KEYS), e),
-    "four_cell": lambda r, e: fc.four_cell(r, draw(KEYS), e),
     "decompose": lambda r, e: fc.decompose(r, draw(KEYS), e),
     "certify": lambda r, e: fc.certify(r, draw(KEYS), e, draw(WIDTH)),
     "restoration_response": lambda r, e: fc.restoration_response(r, draw(KEYS), e),
@@ -617,7 +614,7 @@ EFFECTIVE = [
 CONTROL = [
     Refusal(
         "features of two heads",
-        lambda: fc.relative_features(draw(HEADS, KEYS, MODEL), 0),
+        lambda: fc.preserving_directions(draw(HEADS, KEYS, MODEL)),
         VALUE,
         "`features` … (keys, inputs) … got (2, 5, 4)",
     ),
@@ -1039,18 +1036,24 @@ RESTORATION = [
             f"restoring key {key}",
             lambda key=key: cache().restore(key),
             VALUE,
-            f"`key` … 0..4 … got {key}",
+            f"`key` … 0..4 … got values from {key}",
         )
         for key in (-1, KEYS)
+    ),
+    Refusal(
+        "restoring keys of other caches",
+        lambda: cache().restore(torch.zeros(3, dtype=torch.int64)),
+        VALUE,
+        "`key` … one key for each cache … got (3,)",
     ),
     *(
         Refusal(f"cache: {mistake}", lambda parts=parts: fc.CachePair(*parts()), error, says)
         for mistake, parts, error, says in [
             (
-                "scores of a batch",
-                lambda: (draw(1, 2, 5), draw(2, 5, 3), draw(2, 5), draw(2, 5, 3)),
+                "scores without heads",
+                lambda: (draw(5), draw(2, 5, 3), draw(2, 5), draw(2, 5, 3)),
                 VALUE,
-                "`scores` … (heads, keys) … got (1, 2, 5)",
+                "`scores` … (..., heads, keys) … got (5,)",
             ),
             (
                 "values of other keys",

@@ -95,7 +95,6 @@ READOUT_CASES = {
     "linear_response": edit(lambda r, d, e: fc.linear_response(r, d)),
     "softmax_remainder": edit(lambda r, d, e: fc.softmax_remainder(r, d)),
     "remainder_weights": edit(lambda r, d, e: fc.remainder_weights(r, d)),
-    "four_cell": edit(fc.four_cell),
     "decompose": edit(fc.decompose),
     "divergence": edit(lambda r, d, e: fc.divergence(r, d)),
     "total_variation": edit(lambda r, d, e: fc.total_variation(r, d)),
@@ -103,7 +102,6 @@ READOUT_CASES = {
     "rotary_remainder": edit(lambda r, d, e: fc.rotary_remainder(r, d)),
     "weak band_interaction": edit(lambda r, d, e: fc.band_interaction(r, d / 8, e.sum(-1) / 8)),
     "strong band_interaction": edit(lambda r, d, e: fc.band_interaction(r, 4 * d, 4 * e.sum(-1))),
-    "band_interaction_cells": edit(lambda r, d, e: fc.band_interaction_cells(r, d, e.sum(-1))),
     "mixed_second_derivative": edit(lambda r, d, e: fc.mixed_second_derivative(r, d, e.sum(-1))),
     # Some hundred roundings of numbers no larger than the largest part of the certificate.
     "certify": edit(certificate, units=256, differentiable=False),
@@ -424,7 +422,7 @@ def test_increments_may_have_fewer_leading_dimensions(name: str):
     assert_agree(case, evaluate(case, fewer), evaluate(case, full))
 
 
-@pytest.mark.parametrize("name", ["finite_response", "interaction", "four_cell"])
+@pytest.mark.parametrize("name", ["finite_response", "interaction"])
 def test_score_and_value_increments_broadcast_with_each_other(name: str):
     case = READOUT_CASES[name]
     scores, values, score_delta, value_delta = batch_of(case, lead=(HEADS,))
@@ -498,7 +496,6 @@ def masked_results(garbage: float) -> dict[str, Tensor]:
         "log_ratio": fc.log_ratio(readout, score_delta),
         "probability_change": fc.probability_change(readout, score_delta),
         "remainder_weights": fc.remainder_weights(readout, score_delta),
-        "four_cell": fc.four_cell(readout, score_delta, value_delta),
         "divergence": fc.divergence(readout, score_delta),
         "total_variation": fc.total_variation(readout, score_delta),
         "band_interaction": fc.band_interaction(readout, score_delta, other),
@@ -637,7 +634,24 @@ def test_restoration_follows_its_entries_through_a_permutation(method: str):
     projection = draw(HEADS, WIDTH, MODEL, seed=4)
     plain = fc.restore_greedily(cache(), projection, KEYS, method=method)
     moved = fc.restore_greedily(cache(ORDER), projection, KEYS, method=method)
-    assert tuple(int(ORDER[key]) for key in moved.restored) == plain.restored
+    assert torch.equal(ORDER[moved.restored], plain.restored)
+
+
+def test_greedy_restoration_lifts_over_caches_as_a_loop_does():
+    pairs, projection = [cache(), cache(ORDER)], draw(HEADS, WIDTH, MODEL, seed=4)
+    parts = [torch.stack(part) for part in zip(*(vars(p).values() for p in pairs), strict=True)]
+    both = fc.restore_greedily(fc.CachePair(*parts), projection, KEYS - 1)
+    for row, pair in enumerate(pairs):
+        single = fc.restore_greedily(pair, projection, KEYS - 1)
+        assert torch.equal(both.restored[row], single.restored)
+        assert both.errors[row].shape == (KEYS,)
+        assert torch.equal(both.errors[row].argsort(), single.errors.argsort())
+
+
+def test_restoring_nothing_reports_the_error_alone():
+    found = fc.restore_greedily(cache(), draw(HEADS, WIDTH, MODEL, seed=4), 0)
+    assert found.restored.shape == found.scores.shape == (0,)
+    assert found.errors.shape == (1,)
 
 
 def test_evictions_follow_their_groups_through_a_permutation():

@@ -66,15 +66,57 @@ class Bank:
     def __init__(self, num, mask, scores, values, score_delta=None, value_delta=None) -> None:
         self.num, self.mask = num, mask
         self.scores, self.values = attend(mask, scores), attend(mask, values)
-        self.score_delta = attend(mask, score_delta or [num.real(0.0)] * len(mask))
-        blank = [num.real(0.0)] * len(values[0])
-        self.value_delta = attend(mask, value_delta or [blank] * len(mask))
-        self.probs = softmax(num, self.scores)
-        self.edited_probs = softmax(num, add(self.scores, self.score_delta))
-        self.edited_values = [add(v, e) for v, e in zip(self.values, self.value_delta, strict=True)]
+        self.probs = self.edited_probs = softmax(num, self.scores)
+        self.edited_values = self.values
+        if score_delta is not None:
+            self.score_delta = attend(mask, score_delta)
+            self.edited_probs = softmax(num, add(self.scores, self.score_delta))
+        if value_delta is not None:
+            self.value_delta = attend(mask, value_delta)
+            edits = zip(self.values, self.value_delta, strict=True)
+            self.edited_values = [add(v, e) for v, e in edits]
         self.output = weigh(num, self.probs, self.values)
-        self.change = sub(self.edited_probs, self.probs)
-        self.centred = [sub(v, self.output) for v in self.values]
+
+    @property
+    def change(self) -> Vector:
+        """p' − p."""
+        return sub(self.edited_probs, self.probs)
+
+    @property
+    def centred(self) -> Matrix:
+        """v − y."""
+        return [sub(v, self.output) for v in self.values]
+
+    def response(self) -> Vector:
+        """y' − y."""
+        return sub(weigh(self.num, self.edited_probs, self.edited_values), self.output)
+
+    def key_response(self) -> Vector:
+        """y(p', v) − y(p, v)."""
+        return sub(weigh(self.num, self.edited_probs, self.values), self.output)
+
+    def value_response(self) -> Vector:
+        """y(p, v+ε) − y(p, v)."""
+        return sub(weigh(self.num, self.probs, self.edited_values), self.output)
+
+    def interaction(self) -> Vector:
+        """y(p', v+ε) − y(p', v) − y(p, v+ε) + y(p, v)."""
+        return sub(sub(self.response(), self.key_response()), self.value_response())
+
+    def quadratic(self) -> Vector:
+        """Σ p (d − E d) ε."""
+        mean = dot(self.num, self.probs, self.score_delta)
+        weights = [p * (d - mean) for p, d in zip(self.probs, self.score_delta, strict=True)]
+        return weigh(self.num, weights, self.value_delta)
+
+    def linear(self) -> Vector:
+        """Σ p d (v − y)."""
+        weights = [p * d for p, d in zip(self.probs, self.score_delta, strict=True)]
+        return weigh(self.num, weights, self.centred)
+
+    def remainder(self) -> Vector:
+        """Exact key response minus its first order."""
+        return sub(self.key_response(), self.linear())
 
 
 def output(num, mask, scores, values, **_) -> Vector:
@@ -103,51 +145,37 @@ def probability_change(num, mask, scores, values, score_delta, **_) -> Vector:
 
 def finite_response(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
     """y' − y."""
-    bank = Bank(num, mask, scores, values, score_delta, value_delta)
-    return sub(weigh(num, bank.edited_probs, bank.edited_values), bank.output)
+    return Bank(num, mask, scores, values, score_delta, value_delta).response()
 
 
 def key_response(num, mask, scores, values, score_delta, **_) -> Vector:
     """y(p', v) − y(p, v)."""
-    bank = Bank(num, mask, scores, values, score_delta)
-    return sub(weigh(num, bank.edited_probs, bank.values), bank.output)
+    return Bank(num, mask, scores, values, score_delta).key_response()
 
 
 def value_response(num, mask, scores, values, value_delta, **_) -> Vector:
     """y(p, v+ε) − y(p, v)."""
-    bank = Bank(num, mask, scores, values, None, value_delta)
-    return sub(weigh(num, bank.probs, bank.edited_values), bank.output)
+    return Bank(num, mask, scores, values, None, value_delta).value_response()
 
 
 def interaction(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
     """y(p', v+ε) − y(p', v) − y(p, v+ε) + y(p, v)."""
-    bank = Bank(num, mask, scores, values, score_delta, value_delta)
-    after = sub(
-        weigh(num, bank.edited_probs, bank.edited_values),
-        weigh(num, bank.edited_probs, bank.values),
-    )
-    return sub(after, sub(weigh(num, bank.probs, bank.edited_values), bank.output))
+    return Bank(num, mask, scores, values, score_delta, value_delta).interaction()
 
 
 def quadratic_interaction(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
     """Σ p (d − E d) ε."""
-    bank = Bank(num, mask, scores, values, score_delta, value_delta)
-    mean = dot(num, bank.probs, bank.score_delta)
-    weights = [p * (d - mean) for p, d in zip(bank.probs, bank.score_delta, strict=True)]
-    return weigh(num, weights, bank.value_delta)
+    return Bank(num, mask, scores, values, score_delta, value_delta).quadratic()
 
 
 def linear_response(num, mask, scores, values, score_delta, **_) -> Vector:
     """Σ p d (v − y)."""
-    bank = Bank(num, mask, scores, values, score_delta)
-    weights = [p * d for p, d in zip(bank.probs, bank.score_delta, strict=True)]
-    return weigh(num, weights, bank.centred)
+    return Bank(num, mask, scores, values, score_delta).linear()
 
 
 def softmax_remainder(num, mask, scores, values, score_delta, **_) -> Vector:
     """Exact key response minus its first order."""
-    exact = key_response(num, mask, scores, values, score_delta)
-    return sub(exact, linear_response(num, mask, scores, values, score_delta))
+    return Bank(num, mask, scores, values, score_delta).remainder()
 
 
 def remainder_weights(num, mask, scores, values, score_delta, **_) -> Vector:
@@ -161,11 +189,9 @@ def remainder_weights(num, mask, scores, values, score_delta, **_) -> Vector:
 
 def decompose(num, mask, scores, values, score_delta, value_delta, **_) -> list[Vector]:
     """All parts of the joint response, each from its definition."""
-    bank = {"mask": mask, "scores": scores, "values": values}
-    bank |= {"score_delta": score_delta, "value_delta": value_delta}
-    parts = (finite_response, key_response, value_response, interaction)
-    parts += (quadratic_interaction, linear_response, softmax_remainder)
-    return [part(num, **bank) for part in parts]
+    bank = Bank(num, mask, scores, values, score_delta, value_delta)
+    parts = [bank.response(), bank.key_response(), bank.value_response(), bank.interaction()]
+    return [*parts, bank.quadratic(), bank.linear(), bank.remainder()]
 
 
 def divergence(num, mask, scores, values, score_delta, **_) -> Number:
@@ -235,7 +261,7 @@ def deletion_jacobian(num, mask, scores, values, removed, **_) -> list[Vector]:
     return rows
 
 
-def sparse_edits(num, mask, scores, values, groups, group_scores, group_values, **_) -> list[dict]:
+def sparse_edits(num, mask, scores, values, groups, group_scores, group_values) -> list[dict]:
     """Each candidate's sparse increments, spread over the whole bank."""
     edits = []
     for members, deltas, vectors in zip(groups, group_scores, group_values, strict=True):
@@ -248,19 +274,22 @@ def sparse_edits(num, mask, scores, values, groups, group_scores, group_values, 
     return edits
 
 
-def sparse_response(num, **case) -> list[Vector]:
+def sparse_response(num, mask, scores, values, groups, group_scores, group_values, **_):
     """y' − y of every candidate over the whole bank."""
-    return [finite_response(num, **edit) for edit in sparse_edits(num, **case)]
+    edits = sparse_edits(num, mask, scores, values, groups, group_scores, group_values)
+    return [finite_response(num, **edit) for edit in edits]
 
 
-def sparse_divergence(num, **case) -> Vector:
+def sparse_divergence(num, mask, scores, values, groups, group_scores, group_values, **_):
     """KL(p‖p') of every candidate over the whole bank."""
-    return [divergence(num, **edit) for edit in sparse_edits(num, **case)]
+    edits = sparse_edits(num, mask, scores, values, groups, group_scores, group_values)
+    return [divergence(num, **edit) for edit in edits]
 
 
-def sparse_total_variation(num, **case) -> Vector:
+def sparse_total_variation(num, mask, scores, values, groups, group_scores, group_values, **_):
     """TV(p, p') of every candidate over the whole bank."""
-    return [total_variation(num, **edit) for edit in sparse_edits(num, **case)]
+    edits = sparse_edits(num, mask, scores, values, groups, group_scores, group_values)
+    return [total_variation(num, **edit) for edit in edits]
 
 
 def restoration_response(num, scores, values, score_delta, value_delta, **_) -> list[Vector]:

@@ -2,10 +2,12 @@
 
 A reference takes a context `num` as its first argument and uses only its functions and the ordinary
 operators, so that the same text runs on mpmath numbers and on Arb balls. Arb proves how many bits are
-right and is made to double its precision until they suffice; mpmath, at the precision Arb needed, is
+right and is made to raise its precision until they suffice; mpmath, at the precision Arb needed, is
 the independent second opinion. No global precision survives a call.
 """
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -123,6 +125,7 @@ def prove(
     Every ball must have PROVEN_BITS bits and, where `bounds` are given, a radius that is nothing
     beside its bound, so that an error can be told from the reference's own uncertainty.
     """
+    arguments = used(reference, arguments)
     bits, balls = _FIRST_PRECISION, []
     while bits <= _LAST_PRECISION:
         with arb_precision(bits):
@@ -133,7 +136,7 @@ def prove(
                 )
             if all(map(_proven, balls, bounds or [0.0] * len(balls))):
                 return balls, bits
-        bits *= 2
+        bits *= 4
     raise UnprovenError(
         f"{reference.__module__}.{reference.__qualname__} has fewer than {PROVEN_BITS} proven bits at "
         f"{_LAST_PRECISION} bits of working precision: {[str(ball) for ball in balls][:4]}"
@@ -145,6 +148,7 @@ def second_opinion(
 ) -> list[Any]:
     """Evaluate the same reference with mpmath at the given precision, and never below 50 digits."""
     numbers = MpNumbers(max(bits, math.ceil(50 * math.log2(10))))
+    arguments = used(reference, arguments)
     return flatten(reference(numbers, **as_numbers(numbers.real, arguments)))
 
 
@@ -168,6 +172,18 @@ def distance(value: float, ball: flint.arb) -> float:
             return 0.0
         gap = abs(flint.arb(value) - exact)
         return math.nextafter(float(gap.mid()), math.inf) + float(gap.rad())
+
+
+def used(reference: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a reference reads: one that ends in `**_` says that it ignores the rest."""
+    names = _read_by(reference)
+    return arguments if names is None else {name: arguments[name] for name in names}
+
+
+@functools.cache
+def _read_by(reference: Callable[..., Any]) -> tuple[str, ...] | None:
+    *names, rest = inspect.signature(reference).parameters
+    return tuple(names[1:]) if rest == "_" else None
 
 
 def as_numbers(real: Callable[[float], Any], tree: Any) -> Any:

@@ -2,11 +2,23 @@
 
 from typing import Any
 
-from proofs.references.bank import Matrix, Number, Vector, add, dot, softmax, sub, total, weigh
+from proofs.references.bank import (
+    Matrix,
+    Number,
+    Vector,
+    add,
+    attend,
+    dot,
+    softmax,
+    sub,
+    total,
+    weigh,
+)
 from proofs.references.effective import project
 
-# The expansion along the joint path is read off at a strength so small that the next order vanishes.
-_STRENGTH = 2.0**-400
+# The expansion along the joint path is read off at a strength so small that what the central
+# differences leave, a relative 2^-240, vanishes.
+_STRENGTH = 2.0**-120
 
 
 def write(num: Any, scores: Matrix, values: list[Matrix], output_projection: Any) -> Vector:
@@ -15,44 +27,53 @@ def write(num: Any, scores: Matrix, values: list[Matrix], output_projection: Any
     return project(num, outputs, output_projection)
 
 
-def benefit(num: Any, key: int, strength: Number, **case: Any) -> Number:
-    """‖e‖² − ‖e + Δ_j o‖² for moving one token a fraction of the way to its original."""
+def benefits(num: Any, strength: Number, case: dict) -> Vector:
+    """‖e‖² − ‖e + Δ_j o‖² for moving each token j a fraction of the way to its original."""
     projection = case["output_projection"]
     original = write(num, case["original_scores"], case["original_values"], projection)
     error = sub(write(num, case["scores"], case["values"], projection), original)
-    scores = [
-        [
-            a + strength * (b - a) if k == key else a
-            for k, (a, b) in enumerate(zip(s, o, strict=True))
-        ]
-        for s, o in zip(case["scores"], case["original_scores"], strict=True)
-    ]
-    values = [
-        [
-            [a + strength * (b - a) for a, b in zip(v, w, strict=True)] if k == key else v
-            for k, (v, w) in enumerate(zip(head, target, strict=True))
-        ]
-        for head, target in zip(case["values"], case["original_values"], strict=True)
-    ]
-    after = sub(write(num, scores, values, projection), original)
-    return dot(num, error, error) - dot(num, after, after)
+    before = dot(num, error, error)
+    found = []
+    for key in _keys(case):
+        after = sub(write(num, *_moved(key, strength, case), projection), original)
+        found.append(before - dot(num, after, after))
+    return found
 
 
 def exact(num, **case) -> Vector:
     """The benefit of restoring each token."""
-    return [benefit(num, key, num.real(1.0), **case) for key in _keys(case)]
+    return benefits(num, num.real(1.0), case)
 
 
 def first_order(num, **case) -> Vector:
     """dB/dα at 0."""
     small = num.real(_STRENGTH)
-    return [_odd(num, key, small, case) for key in _keys(case)]
+    up, down = benefits(num, small, case), benefits(num, -small, case)
+    return [(a - b) / (num.real(2.0) * small) for a, b in zip(up, down, strict=True)]
 
 
 def second_order(num, **case) -> Vector:
     """dB/dα + ½ d²B/dα² at 0."""
     small = num.real(_STRENGTH)
-    return [_odd(num, key, small, case) + _even(num, key, small, case) for key in _keys(case)]
+    up, down = benefits(num, small, case), benefits(num, -small, case)
+    twice = num.real(2.0) * small
+    return [(a - b) / twice + (a + b) / (twice * small) for a, b in zip(up, down, strict=True)]
+
+
+def kept_distortion(num, scores, values, output_projection, kept, **_) -> Number:
+    """‖o − o_whole‖ where only the kept keys are attended."""
+    some = [attend(kept, s) for s in scores], [attend(kept, v) for v in values]
+    whole = write(num, scores, values, output_projection)
+    change = sub(write(num, *some, output_projection), whole)
+    return num.sqrt(dot(num, change, change))
+
+
+def write_error(num, **case) -> Number:
+    """‖o − o_original‖."""
+    projection = case["output_projection"]
+    original = write(num, case["original_scores"], case["original_values"], projection)
+    error = sub(write(num, case["scores"], case["values"], projection), original)
+    return num.sqrt(dot(num, error, error))
 
 
 def attention(num, **case) -> Vector:
@@ -90,11 +111,11 @@ def _keys(case: dict) -> range:
     return range(len(case["scores"][0]))
 
 
-def _odd(num: Any, key: int, small: Number, case: dict) -> Number:
-    gap = benefit(num, key, small, **case) - benefit(num, key, -small, **case)
-    return gap / (num.real(2.0) * small)
-
-
-def _even(num: Any, key: int, small: Number, case: dict) -> Number:
-    both = benefit(num, key, small, **case) + benefit(num, key, -small, **case)
-    return both / (num.real(2.0) * small * small)
+def _moved(key: int, strength: Number, case: dict) -> tuple[Matrix, list[Matrix]]:
+    """Scores and values with one token moved towards its original in every head."""
+    scores, values = [list(s) for s in case["scores"]], [list(v) for v in case["values"]]
+    for head, (s, v) in enumerate(zip(scores, values, strict=True)):
+        target = case["original_values"][head][key]
+        s[key] = s[key] + strength * (case["original_scores"][head][key] - s[key])
+        v[key] = [a + strength * (b - a) for a, b in zip(v[key], target, strict=True)]
+    return scores, values
