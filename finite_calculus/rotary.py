@@ -200,21 +200,22 @@ def tangent_norm(
 
 def cos_minus_one(angle: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """cos θ − 1 = −2 sin²(θ/2), without the cancellation of the difference."""
-    half = torch.sin(angle / 2)
-    return -2 * (half * half)
+    half = torch.sin(angle.double() / 2)
+    return (-2 * (half * half)).to(angle.dtype)
 
 
 def sin_minus_angle(angle: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """sin θ − θ, by its series −θ³/6 + θ⁵/120 − … for small angles."""
     if has_torch_function_unary(angle):
         return handle_torch_function(sin_minus_angle, (angle,), angle)
-    small = angle.abs() <= _SERIES_ANGLE
-    near = torch.where(small, angle, 0.0)
+    wide = angle.double()
+    small = wide.abs() <= _SERIES_ANGLE
+    near = torch.where(small, wide, 0.0)
     square = near * near
     total = torch.zeros_like(near)
     for n in reversed(range(1, _SERIES_TERMS + 1)):
         total = (1 - square * total) / ((2 * n) * (2 * n + 1))
-    return torch.where(small, -near * square * total, torch.sin(angle) - angle)
+    return torch.where(small, -near * square * total, torch.sin(wide) - wide).to(angle.dtype)
 
 
 def _sine_quotient(angle: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """`finite-calculus audit`: every function against its derived error bound."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,12 @@ def audit(
     replay: Annotated[
         Path | None, typer.Option(help="Run the worst case of a record again, and stop.")
     ] = None,
+    exhaustive: Annotated[
+        bool,
+        typer.Option(
+            "--exhaustive", help="Try the scalar kernels on every float32 instead: half an hour."
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
 ) -> None:
     """Hold every function to its derived error bound on adversarial inputs.
@@ -44,6 +51,8 @@ def audit(
 
     if replay is not None:
         raise typer.Exit(_replay(auditing, replay))
+    if exhaustive:
+        raise typer.Exit(_exhaustive(function, jobs, out, quiet))
     if dtype not in (None, "float64", "float32"):
         raise typer.BadParameter(f"--dtype must be float64 or float32; got {dtype!r}.")
     dtypes = [dtype] if dtype else ["float64", "float32"]
@@ -90,6 +99,29 @@ def _replay(auditing, path: Path) -> int:
         f"largest error over bound {over:.6f}: {'violation' if not over <= 1 else 'within its bound'}"
     )
     return 0 if over <= 1 else 1
+
+
+def _exhaustive(function: str | None, jobs: int | None, out: Path | None, quiet: bool) -> int:
+    """Print the largest error of each kernel over all float32 inputs; 1 if one exceeds the target."""
+    from proofs.exhaustive import KERNELS, TARGET_ULPS, sweep
+
+    if function not in (None, *KERNELS):
+        raise typer.BadParameter(
+            f"--function must be a scalar kernel, one of {', '.join(KERNELS)}; got {function!r}."
+        )
+    terminal = console()
+    with Stages(terminal, quiet) as report:
+        names = [function] if function else list(KERNELS)
+        given = {"jobs": jobs or os.cpu_count() or 1, "out": out, "progress": report}
+        sweeps = [sweep(name, **given) for name in names]
+    for found in sweeps:
+        print(
+            f"{found.kernel}: {found.inputs} float32 inputs, largest error {found.ulps:.6f} ulp "
+            f"at {found.worst[0][1]!r}, {found.violations} without a result"
+        )
+    failed = [found for found in sweeps if found.violations or not found.ulps <= TARGET_ULPS]
+    print(f"{len(sweeps)} kernels, {len(failed)} beyond {TARGET_ULPS:g} ulps")
+    return 1 if failed else 0
 
 
 def _audit_table(tallies) -> Table:

@@ -1,0 +1,82 @@
+"""The exhaustive sweep: its units, its references, and that it sees an error."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from finite_calculus.cli import app
+from proofs import exhaustive
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch):
+    """A sweep of a few slices, spread over all bit patterns."""
+    monkeypatch.setattr(exhaustive, "_PIECE", exhaustive._SLICE)
+
+
+@pytest.mark.parametrize("name", exhaustive.KERNELS)
+def test_a_spread_of_all_float32_stays_within_the_target(name: str) -> None:
+    found = exhaustive.sweep(name, jobs=1, pieces=16)
+    assert found.inputs > 900_000
+    assert found.violations == 0
+    assert 0 < found.ulps <= exhaustive.TARGET_ULPS
+
+
+def test_the_plain_quotient_is_seen_to_fail(monkeypatch) -> None:
+    plain = dataclasses.replace(exhaustive.KERNELS["phi1"], compute=lambda x: (x.exp() - 1) / x)
+    monkeypatch.setitem(exhaustive.KERNELS, "phi1", plain)
+    found = exhaustive.sweep("phi1", jobs=1, pieces=16)
+    assert found.ulps > 1000
+    assert found.violations > 0  # 0/0
+
+
+def test_a_reference_that_cannot_tell_units_is_refused(monkeypatch) -> None:
+    blurred = dataclasses.replace(
+        exhaustive.KERNELS["phi1"], reference=lambda x: np.where(x == 0, 1, np.expm1(x) / x) + 1e-9
+    )
+    monkeypatch.setitem(exhaustive.KERNELS, "phi1", blurred)
+    with (
+        pytest.raises(ArithmeticError, match="reference of phi1 is off"),
+        np.errstate(all="ignore"),
+    ):
+        exhaustive.sweep("phi1", jobs=1, pieces=16)
+
+
+def test_one_step_is_one_unit_also_at_the_ends() -> None:
+    numbers = np.float32([1.0, 1.5, 1e-45, 3.0e38])
+    above = np.nextafter(numbers, np.float32(np.inf))
+    assert exhaustive.ulps(above, numbers.astype(np.float64)).tolist() == [1, 1, 1, 1]
+    largest = float(np.finfo(np.float32).max)
+    assert exhaustive.ulps(np.float32([np.inf]), np.array([largest]))[0] == 1
+    assert exhaustive.ulps(np.float32([np.inf]), np.array([math.inf]))[0] == 0
+
+
+def test_a_whole_sweep_is_recorded_once(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(exhaustive, "_PATTERNS", 4 * exhaustive._SLICE)
+    first = exhaustive.sweep("phi2", jobs=1, out=tmp_path)
+    record = json.loads((tmp_path / "exhaustive-phi2.json").read_text())
+    assert record["inputs"] == first.inputs == 4 * exhaustive._SLICE
+    monkeypatch.setattr(exhaustive, "_try", lambda item: pytest.fail("computed again"))
+    assert exhaustive.sweep("phi2", jobs=1, out=tmp_path) == first
+
+
+def test_the_command_reports_kernels_and_refuses_other_functions(monkeypatch) -> None:
+    monkeypatch.setattr(exhaustive, "_PATTERNS", 2 * exhaustive._SLICE)
+    arguments = ["audit", "--exhaustive", "--jobs", "1", "--function"]
+    shown = CliRunner().invoke(app, [*arguments, "cos_minus_one"])
+    assert shown.exit_code == 0
+    assert shown.output.splitlines()[-1] == "1 kernels, 0 beyond 2 ulps"
+    refused = CliRunner().invoke(app, [*arguments, "certify"])
+    assert refused.exit_code == 2
+    assert "scalar kernel" in refused.output
+
+
+def test_kernels_are_the_functions_of_the_package() -> None:
+    x = torch.tensor([-3.0, 0.0, 0.5])
+    change = exhaustive.KERNELS["probability_change"].compute(x)
+    assert torch.equal(change, torch.expm1(-x.abs()) * torch.tensor([1.0, 1.0, -1.0]))
