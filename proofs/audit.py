@@ -6,7 +6,6 @@ settings takes up where it stopped. A violation is an error beyond its derived b
 replayed from the record.
 """
 
-import hashlib
 import itertools
 import json
 import os
@@ -16,30 +15,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import finite_calculus
-import proofs
+from finite_calculus import rounding
 from proofs.checks import CHECKS, checks_of
 from proofs.comparison import BATCH, Place, Sample, Tally
 from proofs.parallel import Progress, parallel
+from proofs.sources import fingerprint
 
 # One piece of work: long enough to pay for its start, short enough for a steady progress bar.
 _PIECE = 4 * BATCH
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def fingerprint() -> str:
-    """Hash of the sources that an audit depends on: the core, the references and the cases."""
-    core, proving = Path(finite_calculus.__path__[0]), Path(proofs.__path__[0])
-    files = list(core.glob("*.py"))
-    files += [
-        proving / f"{name}.py" for name in ("cases", "comparison", "comparisons", "properties")
-    ]
-    files += (proving / "references").glob("*.py")
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+def sources(name: str) -> str:
+    """Hash of the code that a check runs: the function, its rounding rules, its reference, its cases."""
+    return fingerprint(CHECKS[name], rounding.Tracked, Tally)
 
 
 def selected(function: str | None) -> list[str]:
@@ -70,7 +59,7 @@ def audit(
     """Tally each check in each dtype; with `out`, keep records there and skip those already made."""
     jobs = jobs or os.cpu_count() or 1
     for name, dtype in itertools.product(names, dtypes):
-        settings = {"cases": cases, "seed": seed, "sources": fingerprint()}
+        settings = {"cases": cases, "seed": seed, "sources": sources(name)}
         path = out / f"{name}-{dtype}.json" if out else None
         if path is not None and (kept := _kept(path, settings)) is not None:
             progress(f"{name} {dtype}", cases, cases)

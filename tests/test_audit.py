@@ -63,7 +63,7 @@ def test_a_record_made_with_other_sources_is_not_reused(tmp_path: Path, monkeypa
     list(audit.audit(["phi2"], ["float32"], **given))
     calls = []
     sound = audit._tally_piece
-    monkeypatch.setattr(audit, "fingerprint", lambda: "other")
+    monkeypatch.setattr(audit, "sources", lambda name: "other")
     monkeypatch.setattr(audit, "_tally_piece", lambda piece: calls.append(piece) or sound(piece))
     list(audit.audit(["phi2"], ["float32"], **given))
     assert calls

@@ -90,7 +90,7 @@ def _replay(auditing, path: Path) -> int:
     """Print one replayed case; 1 if it still violates its bound."""
     sample, record = auditing.replay(path)
     print(f"{record['function']} {record['dtype']}, {record['worst']}")
-    if record["settings"]["sources"] != auditing.fingerprint():
+    if record["settings"]["sources"] != auditing.sources(record["function"]):
         print("the sources have changed since this record was made: the case may be another one")
     for error, bound in zip(sample.errors, sample.bounds, strict=True):
         print(f"  error {error:.6e}  bound {bound:.6e}")
