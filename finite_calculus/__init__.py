@@ -113,6 +113,11 @@ from finite_calculus.rounding import (
     upper as upper,
     value_of as value_of,
 )
+from finite_calculus.singles import (
+    PreparedSingles as PreparedSingles,
+    prepare_singles as prepare_singles,
+)
+from finite_calculus.spans import prepare_spans as prepare_spans
 from finite_calculus.sparse import PreparedGroups as PreparedGroups, prepare as prepare
 
 __version__ = "0.1.0"

@@ -111,8 +111,11 @@ def key_indices(name: str, indices: Tensor, keys: int) -> None:
             f"`{name}` must hold key indices of type int64 or int32; got {indices.dtype}. "
             f"Turn a mask into indices with mask.nonzero()."
         )
-    if indices.numel() and not (int(indices.min()) >= 0 and int(indices.max()) < keys):
+    if not indices.numel():
+        return
+    lowest, highest = map(int, torch.aminmax(indices))
+    if lowest < 0 or highest >= keys:
         raise ValueError(
-            f"`{name}` must lie in 0..{keys - 1}; got values from {int(indices.min())} "
-            f"to {int(indices.max())}. Negative indices are not wrapped."
+            f"`{name}` must lie in 0..{keys - 1}; got values from {lowest} "
+            f"to {highest}. Negative indices are not wrapped."
         )

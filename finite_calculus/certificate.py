@@ -20,7 +20,7 @@ from finite_calculus.response import (
     probability_change,
     relative_increments,
 )
-from finite_calculus.rounding import error_of, track, upper, value_of
+from finite_calculus.rounding import Tracked, error_of, track, upper, value_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +84,16 @@ def certify(
 
     `gradient` is the margin gradient at the head's own output, g_h = W_{o,h} gᵀ (`head_gradient`).
     With `score_remainder` = d − d_lin the first-order score is the positional Jacobian's, and the
-    contracted rotary remainder is added to the bound. The result carries no gradient.
+    contracted rotary remainder is added to the bound. Arguments that are tracked already count as known
+    to within their error, all others as exact. The result carries no gradient.
     """
     _checks.same_dtype(gradient=gradient, readout=readout.probs)
     _checks.last_axes("gradient", gradient, readout.values.shape[-1:], "(..., value width)")
     _checks.finite("gradient", gradient)
-    tracked = evaluate(track(readout.scores), track(readout.values), readout.attended)
-    slope = track(gradient)
-    increments = track(score_delta)
-    edits = attended_value_delta(tracked, track(value_delta))
+    tracked = evaluate(_follow(readout.scores), _follow(readout.values), readout.attended)
+    slope = _follow(gradient)
+    increments = _follow(score_delta)
+    edits = attended_value_delta(tracked, _follow(value_delta))
     pulls = (tracked.centred * slope.unsqueeze(-2)).sum(-1)
     swings = (edits * slope.unsqueeze(-2)).sum(-1)
     first = _contract(tracked, relative_increments(tracked, increments), pulls)
@@ -101,7 +102,7 @@ def certify(
     tv = total_variation(tracked, increments)
     bound = kl * _peak(pulls.abs(), readout) + tv * _range(swings, readout)
     if score_remainder is not None:
-        rotary = _contract(tracked, relative_increments(tracked, track(score_remainder)), pulls)
+        rotary = _contract(tracked, relative_increments(tracked, _follow(score_remainder)), pulls)
         first, bound = first - rotary, bound + rotary.abs()
     return Certificate(
         first_order=value_of(first),
@@ -143,6 +144,11 @@ def _range(swings: Tensor, readout: Readout) -> Tensor:
     highest = torch.where(readout.attended, swings, -torch.inf).amax(-1)
     lowest = torch.where(readout.attended, swings, torch.inf).amin(-1)
     return highest - lowest
+
+
+def _follow(tensor: Tensor) -> Tracked:
+    """A tensor under the running error analysis, with the error that it already has."""
+    return tensor if isinstance(tensor, Tracked) else track(tensor)
 
 
 def _raise(bound: Tensor, error: Tensor) -> Tensor:

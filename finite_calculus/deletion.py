@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._complement import choose, require_rest
 from finite_calculus.margin import project
 from finite_calculus.readout import Readout
-from finite_calculus.sparse import choose, require_rest
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def deletion_response(
     quotient fails as α → 1. `removed` is True at the deleted keys and must leave an attended key.
     """
     choice = choose(readout, _check_removed(readout, removed))
-    require_rest(choice, "removed")
+    require_rest(choice.attended[..., 1], "removed")
     gap = choice.values[..., 1, :] - choice.values[..., 0, :]
     mass = torch.where(choice.attended[..., :1], choice.probs[..., :1], 0.0)
     return mass * gap

@@ -41,7 +41,7 @@ def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> R
     relative = relative_increments(readout, score_delta)
     t = torch.where(readout.attended, relative - _log_normaliser(readout, relative), 0.0)
     edited = _edited_probs(readout, relative)
-    return Reallocation(t, edited, difference(readout.probs, edited, t))
+    return Reallocation(t, edited, _difference(readout.probs, edited, t))
 
 
 def log_ratio(
@@ -84,7 +84,7 @@ def log_normaliser(
     return common + _log_normaliser(readout, relative)
 
 
-def difference(
+def _difference(
     probs: Float[Tensor, "*probs keys"],
     edited: Float[Tensor, "*edits keys"],
     log_ratio: Float[Tensor, "*edits keys"],

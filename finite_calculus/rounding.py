@@ -317,6 +317,27 @@ def _matmul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     return _result(value, spread * (1 + 4 * count * _WIDE) + count * _tiny(value.dtype))
 
 
+def _softmax(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """p = w/T with w = e^{x − top}, where the computed top is exact as a number.
+
+    Let each ŵ be w(1 + r), |r| ≤ ρ; T̂ the sum of the ŵ but for a factor within γ_{n−1}; and p̂ = ŵ/T̂
+    but for a factor within 3u, by division or by the reciprocal. Then the ŵ sum to T but for a factor
+    within b = (1 + γ)Σp̂ρ/((1 − max ρ)(1 − 3u)), and |p̂ − p| ≤ p̂(ρ + γ + b + 3u)/((1 − ρ)(1 − b)(1 − 3u)).
+    """
+    x, value = args[0], func(_value(args[0]), *args[1:], **kwargs)
+    dim = args[1] if len(args) > 1 else kwargs["dim"]
+    top, unit = _value(x).amax(dim, keepdim=True), _unit(value.dtype)
+    growth = torch.expm1(_error(x) + _sum_residual(_value(x), -top, _value(x) - top))
+    growth = growth + 2 * ULPS["exp"] * unit * (1 + growth)
+    order = float(_growth(torch.tensor(x.shape[dim] - 1.0, dtype=torch.float64), value.dtype))
+    room = (1 - growth.amax(dim, keepdim=True)).clamp(min=0) * (1 - 3 * unit)
+    shift = (1 + order) * (_size(value) * growth).sum(dim, keepdim=True) / room
+    room = room * (1 - shift).clamp(min=0)
+    spread = _size(value) * (growth + order + shift + 3 * unit) / room
+    spread = torch.where(room > 0, spread, torch.inf)
+    return _result(value, spread * (1 + 4 * x.shape[dim] * _WIDE))
+
+
 def _growth(operations: Tensor, dtype: torch.dtype) -> Tensor:
     """γ_n = nu/(1 − nu), the growth of relative error over n operations."""
     return operations * _unit(dtype) / (1 - operations * _unit(dtype))
@@ -397,6 +418,7 @@ _RULES: dict[str, Callable] = {
     "rdiv": _reversed_div,
     "sum": _sum,
     "matmul": _matmul,
+    "softmax": _softmax,
     "amax": _maximum,
     "amin": _maximum,
     "maximum": _pairwise_maximum,

@@ -1,34 +1,70 @@
 """Sparse evaluation of joint edits: Section 4 and Appendix D (main:sparse, eq:sparsejoint).
 
-An edit of a few keys needs only those keys and two statistics of all the others: their total weight
-and their mean value. With the edited keys as one group, softmax is a choice between the group and the
-rest, followed by a choice inside the group; the exact response is the response of these two small
-readouts, composed. Nothing is obtained by subtracting a group from the whole, so a group that holds
-all but 1e-16 of the mass costs no digits.
+To an edit of a few keys all other keys are one: a key with their total weight, their mean value and
+no increment. The exact response is the paper's quotient over the edited keys,
+Δy = [Σ p expm1(d)(v − y) + Σ p e^d ε] / (rest + Σ p e^d), with the rest's weight as a positive number
+that is never the difference of nearly equal ones. Where the quotient could overflow or underflow, the
+same edit is evaluated as the response of the small readout of the members and the rest.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus.certificate import divergence
-from finite_calculus.readout import Readout, evaluate, relative_scores
-from finite_calculus.response import difference, finite_response, log_normaliser, reallocate
+from finite_calculus._complement import Outside, Total, merged, outside_groups, require_rest
+from finite_calculus.certificate import divergence, total_variation
+from finite_calculus.readout import Readout, at_reference, evaluate, relative_scores, weigh
+from finite_calculus.response import finite_response
+from finite_calculus.rounding import value_of
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where groups come from: the bank, the keys of each group and what a group leaves of the bank."""
+
+    readout: Callable[[], Readout]
+    index: Int[Tensor, "candidates members"]
+    outside: Outside
+
+
+@dataclass(frozen=True, eq=False)
+class _Heavy:
+    """What all groups need besides if one of them holds more than half of the mass.
+
+    `drift` is Σ p (v − y) over the members of each group, from the rest where that is the lighter
+    side, and `reference` its dominant member. `total` is what the heavy groups leave, and `place` finds
+    each candidate in the list of all candidates followed by the heavy ones.
+    """
+
+    drift: Float[Tensor, "*batch candidates width"]
+    reference: Int[Tensor, "*batch candidates 1"]
+    total: Total
+    place: Int[Tensor, " candidates"]
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedGroups:
-    """Candidate groups prepared once, to be evaluated at many strengths; build with `prepare`.
+    """Candidate groups prepared once, for many strengths; build with `prepare` or `prepare_spans`.
 
-    `members` is the readout inside each group and `choice` the two-key readout between the group
-    (key 0) and the rest (key 1); both have batch shape (*batch, candidates).
+    `scores` and `values` are those of the members before the edit: what an edit puts in their place,
+    minus these, are its increments. `probs` are the members' probabilities, `pulls` are p (v − y) and
+    `rest` is the probability of all other keys. `direct` says that every member is attended.
     """
 
-    members: Readout
-    choice: Readout
+    scores: Float[Tensor, "*batch candidates members"]
+    values: Float[Tensor, "*batch candidates members width"]
+    probs: Float[Tensor, "*batch candidates members"]
+    pulls: Float[Tensor, "*batch candidates members width"]
+    rest: Float[Tensor, "*batch candidates 1"]
+    heavy: _Heavy | None
+    direct: bool
+    source: Source
 
     def response(
         self,
@@ -40,107 +76,195 @@ class PreparedGroups:
         Increments have shape (..., *batch, candidates, members); further leading dimensions, such as
         strengths, are free. Entries that only change value have `score_delta` zero.
         """
-        inside = finite_response(self.members, score_delta, value_delta)
-        edit = torch.stack([inside, torch.zeros_like(inside)], -2)
-        return finite_response(self.choice, self._mass_delta(score_delta), edit)
+        if self._ordinary(score_delta, value_delta):
+            return self._quotient(score_delta, value_delta)
+        edits = value_delta
+        if value_delta is not None:
+            words = "(..., keys, value width)"
+            edits = _padded("value_delta", value_delta, self.values.shape[-2:], words)
+        return finite_response(self.bank, self._with_rest(score_delta), edits)
 
     def deletion(self) -> Float[Tensor, "*batch width"]:
-        """Exact response to deleting each group: α(y_rest − y_group) (eq:groupdeletion)."""
-        require_rest(self.choice, "groups")
-        gap = self.choice.values[..., 1, :] - self.choice.values[..., 0, :]
-        return self.choice.probs[..., :1] * gap
+        """Exact response to deleting each group: y_rest − y = Σ p (y_rest − v) (eq:groupdeletion)."""
+        if self.heavy is None:
+            return -self.pulls.sum(-2) / self.rest
+        bank = self.bank
+        require_rest(bank.attended[..., -1], "groups")
+        gaps = bank.offsets[..., -1:, :] - bank.offsets[..., :-1, :]
+        return weigh(bank.probs[..., :-1], gaps)
 
     def divergence(self, score_delta: Float[Tensor, "*edits members"]) -> Float[Tensor, "*lifted"]:
-        """KL(p‖p') = KL(choice) + mass·KL(members), the chain rule: only positive terms."""
-        inside = divergence(self.members, score_delta)
-        outside = divergence(self.choice, self._mass_delta(score_delta))
-        return outside + self.choice.probs[..., 0] * inside
+        """KL(p‖p'): a sum of positive terms over the members and the rest."""
+        return divergence(self.bank, self._with_rest(score_delta))
 
     def total_variation(
         self, score_delta: Float[Tensor, "*edits members"]
     ) -> Float[Tensor, "*lifted"]:
         """TV(p, p') from the edited entries and the complement mass (eq:sparsetv)."""
-        outer = reallocate(self.choice, self._mass_delta(score_delta))
-        inner = reallocate(self.members, score_delta)
-        change = difference(
-            self.choice.probs[..., :1] * self.members.probs,
-            outer.probs[..., :1] * inner.probs,
-            outer.log_ratio[..., :1] + inner.log_ratio,
-        )
-        return (change.abs().sum(-1) + outer.change[..., 1].abs()) / 2
+        return total_variation(self.bank, self._with_rest(score_delta))
 
-    def _mass_delta(self, score_delta: Tensor) -> Tensor:
-        """Increments (log D_group, 0) of the choice between group and rest."""
-        grown = log_normaliser(self.members, score_delta)
-        return torch.cat([grown, torch.zeros_like(grown)], -1)
+    @cached_property
+    def bank(self) -> Readout:
+        """The readout over the members of each group and, as its last key, the rest."""
+        readout, index = self.source.readout(), self.source.index
+        rest = self._rest(readout)
+        return evaluate(
+            torch.cat([gather(relative_scores(readout), index), rest.log_mass.unsqueeze(-1)], -1),
+            torch.cat([gather_vectors(readout.offsets, index), rest.mean.unsqueeze(-2)], -2),
+            torch.cat([gather(readout.attended, index), rest.present.unsqueeze(-1)], -1),
+        )
+
+    def _ordinary(self, score_delta: Tensor, value_delta: Tensor | None) -> bool:
+        """Whether the quotient is as good as it gets: no e^d beyond 1/eps, plain shapes, no NaN.
+
+        A probability below the normal numbers then grows to something that is still negligible.
+        """
+        if not self.direct or not _fits(score_delta, self.probs) or not score_delta.numel():
+            return False
+        if value_delta is not None:
+            fits = _fits(value_delta, self.values)
+            if not fits or not math.isfinite(value_of(value_delta).detach().sum()):
+                return False
+        lowest, highest = torch.aminmax(value_of(score_delta).detach())
+        reach = -math.log(torch.finfo(score_delta.dtype).eps)
+        return float(highest) <= reach and float(lowest) >= (-reach if self.heavy else -1e300)
+
+    def _quotient(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
+        """The paper's quotient, with p expm1(d) = p e^c expm1(d − c) + p expm1(c) if a group is heavy.
+
+        There c is the increment of the dominant member: a common part of the increments would
+        otherwise cancel over a group that holds nearly all the mass.
+        """
+        edited = self.probs * torch.exp(score_delta)
+        drift = None
+        if self.heavy is None:
+            growth = torch.expm1(score_delta)
+        else:
+            dominant = self.heavy.reference.expand(*score_delta.shape[:-1], 1)
+            common = torch.gather(score_delta, -1, dominant)
+            growth = torch.exp(common) * torch.expm1(score_delta - common)
+            drift = torch.expm1(common) * self.heavy.drift
+        change = growth.unsqueeze(-1) * self.pulls
+        if value_delta is not None:
+            change = change + edited.unsqueeze(-1) * value_delta
+        change = change.sum(-2) if drift is None else change.sum(-2) + drift
+        return change / (self.rest + edited.sum(-1, keepdim=True))
+
+    def _rest(self, readout: Readout) -> Total:
+        """What every group leaves: 1 − α of the mass, or the sum over the rest of a heavy group."""
+        light = self.rest >= 0.5
+        mass = torch.where(light, self.rest, 1.0)
+        dominant = at_reference(readout, readout.probs, feature_axes=0).unsqueeze(-1)
+        mean = readout.mean_offset.unsqueeze(-2) - self.pulls.sum(-2) / mass
+        total = Total(torch.log(mass / dominant).squeeze(-1), mean, light.squeeze(-1))
+        return total if self.heavy is None else merged(total, self.heavy.total, self.heavy.place)
+
+    def _with_rest(self, score_delta: Tensor) -> Tensor:
+        """Score increments of the members followed by that of the rest, which is zero."""
+        return _padded("score_delta", score_delta, self.probs.shape[-1:], "(..., keys)")
 
 
 def prepare(readout: Readout, groups: Int[Tensor, "candidates members"]) -> PreparedGroups:
-    """Prepare the complement statistics of candidate groups of keys (Section 4).
+    """Prepare candidate groups of keys for exact sparse edits (Section 4).
 
     `groups` holds distinct key indices, one row per candidate. Keys outside the attended set may be
     listed and count for nothing; a group needs at least one attended key in every row of the batch.
+    For contiguous spans `prepare_spans` does less work.
     """
     _checks.key_indices("groups", groups, readout.keys)
     _checks.exact_axes("groups", groups, (None, None), "(candidates, members)")
-    membership = _membership(groups, readout.keys)
-    inside = _gather(readout.attended, groups)
+    _require_distinct(groups)
+    index = groups.long()
+    return gathered(readout, Source(lambda: readout, index, outside_groups(index)), "groups")
+
+
+def gathered(readout: Readout, source: Source, name: str) -> PreparedGroups:
+    """Prepare the groups of a source from its readout."""
+    index = source.index
+    inside = gather(readout.attended, index)
     if not bool(inside.any(-1).all()):
         raise ValueError(
-            "`groups` must each contain an attended key in every row of the batch; got a group with "
-            "none. Editing keys that are not attended changes nothing: drop the candidate."
+            f"`{name}` must each contain an attended key in every row of the batch; got a group with "
+            f"none. Editing keys that are not attended changes nothing: drop the candidate."
         )
-    scores = _gather(relative_scores(readout), groups)
-    values = _gather(readout.offsets.transpose(-1, -2), groups).movedim(-3, -1)
-    return PreparedGroups(evaluate(scores, values, inside), choose(readout, membership))
+    probs = gather(readout.probs, index)
+    centred = gather_vectors(readout.centred, index)
+    prepared = PreparedGroups(
+        scores=gather(readout.scores, index),
+        values=gather_vectors(readout.values, index),
+        probs=probs,
+        pulls=probs.unsqueeze(-1) * centred,
+        rest=1 - probs.sum(-1, keepdim=True),
+        heavy=None,
+        direct=bool(inside.all()),
+        source=source,
+    )
+    return with_rest(prepared)
 
 
-def choose(readout: Readout, membership: Bool[Tensor, "candidates keys"]) -> Readout:
-    """Two-key readout between each group of keys and the rest, values measured from the dominant key.
-
-    Each side is summed on its own. A side without attended keys is marked as not attended.
-    """
-    sides = torch.stack([membership, ~membership], -2).flatten(0, 1)
-    attended = readout.attended.unsqueeze(-2) & sides
-    scores = relative_scores(readout).unsqueeze(-2)
-    present = attended.any(-1, keepdim=True)
-    top = torch.where(attended, scores, -torch.inf).detach().amax(-1, keepdim=True)
-    top = torch.where(present, top, 0.0)
-    weights = torch.where(attended, torch.exp(torch.where(attended, scores - top, 0.0)), 0.0)
-    total = torch.where(present, weights.sum(-1, keepdim=True), 1.0)
-    means = torch.matmul(weights / total, readout.offsets)
-    shape = (*readout.batch, membership.shape[0], 2)
-    masses = (top + torch.log(total)).reshape(shape)
-    return evaluate(masses, means.reshape(*shape, means.shape[-1]), present.reshape(shape))
-
-
-def require_rest(choice: Readout, name: str) -> None:
-    """Raise if a group of `choose` holds every attended key, so that deleting it leaves nothing."""
-    if not bool(choice.attended[..., 1].all()):
-        raise ValueError(
-            f"`{name}` must leave at least one attended key; got a group that holds all of them. "
-            f"A softmax over nothing is undefined: keep a key, for instance the query's own."
-        )
+def with_rest(prepared: PreparedGroups) -> PreparedGroups:
+    """Sum the rest of every group that holds more than half of the mass on its own."""
+    if not prepared.rest.numel() or float(value_of(prepared.rest).detach().amin()) >= 0.5:
+        return prepared
+    light = prepared.rest >= 0.5
+    readout, candidates = prepared.source.readout(), light.shape[-2]
+    some = (~light).reshape(-1, candidates).any(0).nonzero().squeeze(-1)
+    total = prepared.source.outside(readout, some)
+    place = torch.arange(candidates, device=some.device)
+    place[some] = candidates + torch.arange(len(some), device=some.device)
+    dominant = at_reference(readout, readout.probs, feature_axes=0)
+    mass = torch.where(total.present, torch.exp(total.log_mass) * dominant, 0.0).unsqueeze(-1)
+    drift = mass * (readout.mean_offset.unsqueeze(-2) - total.mean)
+    # A group may be heavy in one row of the batch and light in another.
+    rest = torch.where(light, prepared.rest, _placed(prepared.rest, mass, place))
+    inside = prepared.pulls.sum(-2)
+    heavy = _Heavy(
+        drift=torch.where(light, inside, _placed(inside, drift, place)),
+        reference=prepared.probs.argmax(-1, keepdim=True),
+        total=total,
+        place=place,
+    )
+    return replace(prepared, rest=rest, heavy=heavy)
 
 
-def _gather(per_key: Tensor, groups: Tensor) -> Tensor:
+def _placed(light: Tensor, heavy: Tensor, place: Tensor) -> Tensor:
+    """Entry `place[c]` of the candidates followed by the heavy ones."""
+    return torch.cat([light, heavy], -2).index_select(-2, place)
+
+
+def gather(per_key: Tensor, index: Tensor) -> Tensor:
     """Entries (..., keys) at the groups, as (..., candidates, members)."""
-    picked = per_key.index_select(-1, groups.flatten())
-    return picked.reshape(*per_key.shape[:-1], *groups.shape)
+    picked = per_key.index_select(-1, index.flatten())
+    return picked.reshape(*per_key.shape[:-1], *index.shape)
 
 
-def _membership(groups: Tensor, keys: int) -> Tensor:
-    candidates, members = groups.shape
-    if candidates == 0 or members == 0:
+def gather_vectors(per_key: Tensor, index: Tensor) -> Tensor:
+    """Vectors (..., keys, width) at the groups, as (..., candidates, members, width)."""
+    picked = per_key.index_select(-2, index.flatten())
+    return picked.reshape(*per_key.shape[:-2], *index.shape, per_key.shape[-1])
+
+
+def _fits(delta: Tensor, members: Tensor) -> bool:
+    return delta.dtype == members.dtype and delta.shape[-members.ndim :] == members.shape
+
+
+def _padded(name: str, delta: Tensor, expected: tuple[int, ...], words: str) -> Tensor:
+    """Increments of the members with a zero for the rest."""
+    _checks.floating(name, delta)
+    _checks.last_axes(name, delta, expected, words)
+    axis = -len(expected)
+    return torch.cat([delta, torch.zeros_like(delta.narrow(axis, 0, 1))], axis)
+
+
+def _require_distinct(groups: Tensor) -> None:
+    if groups.numel() == 0:
         raise ValueError(
             f"`groups` must hold at least one candidate with one member; got shape "
             f"{tuple(groups.shape)}. List the key indices that each candidate edits."
         )
-    empty = torch.zeros(candidates, keys, dtype=torch.bool, device=groups.device)
-    membership = empty.scatter(1, groups, True)
-    if int(membership.sum()) != groups.numel():
+    ordered = groups.sort(-1).values
+    if bool((ordered[:, 1:] == ordered[:, :-1]).any()):
         raise ValueError(
             "`groups` must list distinct keys in every row; got a repeated index. "
             "A key can be edited only once per candidate."
         )
-    return membership

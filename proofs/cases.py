@@ -150,6 +150,41 @@ def proper_groups(rng: Rng, dtype: type, count: int) -> Batch:
     return batch
 
 
+def spans(rng: Rng, dtype: type, count: int) -> Batch:
+    """Contiguous groups; a third of the batches tame enough for the quotient, a third without heavy spans."""
+    batch = full_bank(rng, dtype, count)
+    _, keys, width = batch.each["values"].shape
+    kind = rng.choice(["wild", "tame", "light"])
+    if kind == "light" and keys >= 5:
+        batch.each["scores"] = (0.3 * rng.normal(size=(count, keys))).astype(dtype)
+    elif kind != "wild":
+        top = batch.each["scores"].max(1, keepdims=True)
+        batch.each["scores"] = np.maximum(batch.each["scores"], top - dtype(30))
+    members = int(rng.integers(1, keys + 1)) if kind != "light" else max(1, keys // 4)
+    edits = {
+        "group_scores": increments(rng, (count, 3, members), dtype),
+        "group_values": vectors(rng, (count, 3, members, width))
+        * spread(rng, (count, 1, 1, 1), -8, 1),
+    }
+    if kind != "wild":
+        edits["group_scores"] = np.clip(edits["group_scores"], -15, 15)
+    starts = rng.integers(0, keys - members + 1, 3)
+    shared = {
+        "starts": starts,
+        "members": members,
+        "groups": starts[:, None] + np.arange(members),
+    }
+    return Batch({**batch.each, **_rounded(edits, dtype)}, shared)
+
+
+def proper_spans(rng: Rng, dtype: type, count: int) -> Batch:
+    """Spans that leave at least one key."""
+    batch = spans(rng, dtype, count)
+    while batch.shared["members"] == batch.each["scores"].shape[1]:
+        batch = spans(rng, dtype, count)
+    return batch
+
+
 def corrupted_cache(rng: Rng, dtype: type, count: int) -> Batch:
     """Two heads over a cache and its corrupted copy, with an output projection."""
     heads, keys, width, model = 2, int(rng.integers(2, 5)), 2, 3

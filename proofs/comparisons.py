@@ -53,6 +53,15 @@ def _on_groups(method: str, *names: str) -> Callable:
     return compute
 
 
+def _on_spans(method: str, *names: str) -> Callable:
+    def compute(case: Case):
+        spans = (case["starts"], case["members"])
+        prepared = fc.prepare_spans(case["scores"], case["values"], *spans)
+        return getattr(prepared, method)(*[case[name] for name in names])
+
+    return compute
+
+
 def _features(case: Case):
     return fc.affine_features(
         _planes(case),
@@ -177,6 +186,18 @@ def _comparisons() -> list[Comparison]:
             _on_groups("deletion"),
             lambda num, **case: of_bank.deletion_response(num, **_removed(case)),
             cases.proper_groups,
+        ),
+        Comparison(
+            "prepare_spans.response",
+            _on_spans("response", "group_scores", "group_values"),
+            of_bank.sparse_response,
+            cases.spans,
+        ),
+        Comparison(
+            "prepare_spans.deletion",
+            _on_spans("deletion"),
+            lambda num, **case: of_bank.deletion_response(num, **_removed(case)),
+            cases.proper_spans,
         ),
         Comparison("phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, cases.arguments),
         Comparison("phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, cases.arguments),

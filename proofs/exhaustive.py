@@ -5,7 +5,6 @@ parts in 2^40 to measure an error in units in the last place of float32; how far
 measured in Arb on a sample, and the worst arguments found are decided by Arb.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from torch import Tensor
 from finite_calculus import phi, response, rotary
 from proofs.parallel import Progress, parallel
 from proofs.references.numbers import arb_precision
+from proofs.sources import fingerprint
 
 TARGET_ULPS = 2.0
 _PATTERNS = 1 << 32
@@ -43,7 +43,6 @@ class Kernel:
     compute: Callable[[Tensor], Tensor]
     reference: Callable[[np.ndarray], np.ndarray]
     exact: Callable[[flint.arb], flint.arb]
-    source: str
 
 
 @dataclass
@@ -87,7 +86,7 @@ def sweep(
     With `out` the record is kept there, and one made with the same sources is not made again.
     """
     path = out / f"exhaustive-{name}.json" if out else None
-    sources = fingerprint(name)
+    sources = fingerprint(KERNELS[name], _try)
     if path is not None and path.exists() and pieces is None:
         record = json.loads(path.read_text())
         if record["sources"] == sources:
@@ -107,13 +106,6 @@ def sweep(
         record = {"sources": sources, "ulps": found.ulps, **asdict(found)}
         path.write_text(json.dumps(record, indent=1) + "\n")
     return found
-
-
-def fingerprint(name: str) -> str:
-    """Hash of the sources that a sweep depends on: the kernel's file and this one."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    digest.update((Path(phi.__file__).parent / KERNELS[name].source).read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def ulps(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -242,7 +234,7 @@ def _series(x: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
 
 
 def _change(t: Tensor) -> Tensor:
-    return response.difference(torch.ones_like(t), torch.ones_like(t), t)
+    return response._difference(torch.ones_like(t), torch.ones_like(t), t)
 
 
 def _exact_change(t: flint.arb) -> flint.arb:
@@ -256,24 +248,20 @@ def _at_zero(value: float, elsewhere: Callable[[flint.arb], flint.arb]) -> Calla
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
-        Kernel("phi1", phi.phi1, _phi1, _at_zero(1.0, lambda x: x.expm1() / x), "phi.py"),
-        Kernel(
-            "phi2", phi.phi2, _phi2, _at_zero(0.5, lambda x: (x.expm1() - x) / (x * x)), "phi.py"
-        ),
+        Kernel("phi1", phi.phi1, _phi1, _at_zero(1.0, lambda x: x.expm1() / x)),
+        Kernel("phi2", phi.phi2, _phi2, _at_zero(0.5, lambda x: (x.expm1() - x) / (x * x))),
         Kernel(
             "cos_minus_one",
             rotary.cos_minus_one,
             _cos_minus_one,
             lambda x: -2 * (x / 2).sin() ** 2,
-            "rotary.py",
         ),
         Kernel(
             "sin_minus_angle",
             rotary.sin_minus_angle,
             _sin_minus_angle,
             lambda x: x.sin() - x,
-            "rotary.py",
         ),
-        Kernel("probability_change", _change, _probability_factor, _exact_change, "response.py"),
+        Kernel("probability_change", _change, _probability_factor, _exact_change),
     )
 }

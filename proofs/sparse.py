@@ -65,7 +65,7 @@ ENTRIES = (
         kind=Kind.EQUALITY,
         assumptions=("attended", "fixed-query", "support"),
         scope=EVERY_N + "; every S and T",
-        functions=("sparse.prepare", "response.finite_response"),
+        functions=("sparse.prepare", "spans.prepare_spans", "response.finite_response"),
         statements=(
             Statement(
                 name="main:sparse normaliser: Σ p·e^d = 1 + Σ_S r",

@@ -22,6 +22,8 @@ NAN, INF = float("nan"), float("inf")
 # The two excluded keys of the masked regime; their scores and values are garbage.
 MASK = torch.tensor([True, False, True, False, True, True])
 GROUPS = torch.tensor([[0, 2], [3, 1]])
+STARTS = torch.tensor([2, 0])
+SPANS = STARTS.unsqueeze(-1) + torch.arange(2)
 REMOVED = torch.tensor([[True, False, True, False], [False, False, False, True]])
 
 
@@ -95,11 +97,19 @@ RESPONSES: dict[str, Callable[[fc.Readout, Tensor, Tensor], Tensor | tuple[Tenso
     "mixed_second_derivative": lambda r, d, e: fc.mixed_second_derivative(r, d, e.sum(-1)),
 }
 
+
+def spans(readout: fc.Readout) -> fc.PreparedGroups:
+    return fc.prepare_spans(readout.scores, readout.values, STARTS, 2)
+
+
 # These need every key attended, or groups of four keys.
 GROUPED: dict[str, Callable[[fc.Readout, Tensor, Tensor], Tensor]] = {
     "prepare.response": lambda r, d, e: fc.prepare(r, GROUPS).response(d[GROUPS], e[GROUPS]),
     "prepare.deletion": lambda r, d, e: fc.prepare(r, GROUPS).deletion(),
     "prepare.divergence": lambda r, d, e: fc.prepare(r, GROUPS).divergence(d[GROUPS]),
+    "prepare_spans.response": lambda r, d, e: spans(r).response(d[SPANS], e[SPANS]),
+    "prepare_spans.deletion": lambda r, d, e: spans(r).deletion(),
+    "prepare_spans.divergence": lambda r, d, e: spans(r).divergence(d[SPANS]),
     "deletion_response": lambda r, d, e: fc.deletion_response(r, REMOVED),
     "deletion_jacobian": lambda r, d, e: fc.deletion_jacobian(r, REMOVED),
     "restoration_response": fc.restoration_response,

@@ -49,6 +49,14 @@ def one_head() -> fc.Readout:
     return fc.freeze(draw(KEYS), draw(KEYS, WIDTH))
 
 
+def whole_bank() -> tuple[Tensor, Tensor]:
+    return draw(KEYS), draw(KEYS, WIDTH)
+
+
+def no_mask() -> None:
+    return None
+
+
 def half_masked() -> fc.Readout:
     return fc.freeze(draw(KEYS), draw(KEYS, WIDTH), mask=torch.arange(KEYS) < 3)
 
@@ -800,166 +808,301 @@ CONTROL = [
     ),
 ]
 
-GROUPS = [
-    Refusal(
-        f"groups: {mistake}",
-        lambda readout=readout, bad=bad: fc.prepare(readout(), bad()),
-        error,
-        says,
-    )
-    for mistake, readout, bad, error, says in [
-        (
-            "a repeated key",
-            one_head,
-            lambda: torch.tensor([[0, 1], [2, 2]]),
-            VALUE,
-            "`groups` … distinct keys in every row … got a repeated index",
-        ),
-        (
-            "a key out of range",
-            one_head,
-            lambda: torch.tensor([[0, 5]]),
-            VALUE,
-            "`groups` … 0..4 … got values from 0 to 5",
-        ),
-        (
-            "a negative key",
-            one_head,
-            lambda: torch.tensor([[-1, 2]]),
-            VALUE,
-            "`groups` … 0..4 … got values from -1 to 2",
-        ),
-        (
-            "fractional keys",
-            one_head,
-            lambda: torch.tensor([[0.0, 1.0]]),
-            TYPE,
-            "`groups` … int64 or int32 … got torch.float32",
-        ),
-        (
-            "a mask",
-            one_head,
-            lambda: true(1, KEYS),
-            TYPE,
-            "`groups` … int64 or int32 … got torch.bool … mask.nonzero()",
-        ),
-        (
-            "a batch of them",
-            one_head,
-            lambda: torch.zeros(1, 1, 1, dtype=torch.int64),
-            VALUE,
-            "`groups` … (candidates, members) … got (1, 1, 1)",
-        ),
-        (
-            "no candidate",
-            one_head,
-            lambda: torch.zeros(0, 2, dtype=torch.int64),
-            VALUE,
-            "`groups` … at least one candidate with one member … got shape (0, 2)",
-        ),
-        (
-            "no member",
-            one_head,
-            lambda: torch.zeros(2, 0, dtype=torch.int64),
-            VALUE,
-            "`groups` … at least one candidate with one member … got shape (2, 0)",
-        ),
-        (
-            "masked keys only",
-            half_masked,
-            lambda: torch.tensor([[0, 1], [3, 4]]),
-            VALUE,
-            "`groups` … an attended key … got a group with none",
-        ),
-    ]
-] + [
-    Refusal(
-        "prepared increments of other members",
-        lambda: fc.prepare(one_head(), torch.tensor([[0, 1]])).response(draw(1, 3)),
-        VALUE,
-        "`score_delta` … (2) … got (1, 3)",
-    ),
-    Refusal(
-        "prepared increments with NaN",
-        lambda: fc.prepare(one_head(), torch.tensor([[0, 1]])).total_variation(holding(NAN, 1, 2)),
-        VALUE,
-        "`score_delta` … finite … got 1 NaN",
-    ),
-    Refusal(
-        "deletion of a prepared group of everything",
-        lambda: fc.prepare(one_head(), torch.arange(KEYS).unsqueeze(0)).deletion(),
-        VALUE,
-        "`groups` … leave at least one attended key … got a group that holds all",
-    ),
-    Refusal(
-        "deletion of everything",
-        lambda: fc.deletion_response(one_head(), true(1, KEYS)),
-        VALUE,
-        "`removed` … leave at least one attended key … got a group that holds all",
-    ),
-    Refusal(
-        "deletion of everything attended",
-        lambda: fc.deletion_response(half_masked(), (torch.arange(KEYS) < 3).unsqueeze(0)),
-        VALUE,
-        "`removed` … leave at least one attended key … got a group that holds all",
-    ),
-    *(
+GROUPS = (
+    [
         Refusal(
-            f"{call.__name__}: {mistake}", lambda call=call, bad=bad: call(one_head(), bad()), *rest
+            f"groups: {mistake}",
+            lambda readout=readout, bad=bad: fc.prepare(readout(), bad()),
+            error,
+            says,
         )
-        for call in (fc.deletion_response, fc.deletion_jacobian)
-        for mistake, bad, *rest in [
+        for mistake, readout, bad, error, says in [
             (
-                "indices",
-                lambda: torch.tensor([[0, 1, 0, 0, 0]]),
+                "a repeated key",
+                one_head,
+                lambda: torch.tensor([[0, 1], [2, 2]]),
+                VALUE,
+                "`groups` … distinct keys in every row … got a repeated index",
+            ),
+            (
+                "a key out of range",
+                one_head,
+                lambda: torch.tensor([[0, 5]]),
+                VALUE,
+                "`groups` … 0..4 … got values from 0 to 5",
+            ),
+            (
+                "a negative key",
+                one_head,
+                lambda: torch.tensor([[-1, 2]]),
+                VALUE,
+                "`groups` … 0..4 … got values from -1 to 2",
+            ),
+            (
+                "fractional keys",
+                one_head,
+                lambda: torch.tensor([[0.0, 1.0]]),
                 TYPE,
-                "`removed` … boolean … got torch.int64",
-            ),
-            ("other keys", lambda: false(1, KEYS - 1), VALUE, "`removed` … (*, 5) … got (1, 4)"),
-            (
-                "one group without its axis",
-                lambda: false(KEYS),
-                VALUE,
-                "`removed` … (candidates, keys) … got (5,)",
+                "`groups` … int64 or int32 … got torch.float32",
             ),
             (
-                "a batch of groups",
-                lambda: false(2, 1, KEYS),
+                "a mask",
+                one_head,
+                lambda: true(1, KEYS),
+                TYPE,
+                "`groups` … int64 or int32 … got torch.bool … mask.nonzero()",
+            ),
+            (
+                "a batch of them",
+                one_head,
+                lambda: torch.zeros(1, 1, 1, dtype=torch.int64),
                 VALUE,
-                "`removed` … (candidates, keys) … got (2, 1, 5)",
+                "`groups` … (candidates, members) … got (1, 1, 1)",
+            ),
+            (
+                "no candidate",
+                one_head,
+                lambda: torch.zeros(0, 2, dtype=torch.int64),
+                VALUE,
+                "`groups` … at least one candidate with one member … got shape (0, 2)",
+            ),
+            (
+                "no member",
+                one_head,
+                lambda: torch.zeros(2, 0, dtype=torch.int64),
+                VALUE,
+                "`groups` … at least one candidate with one member … got shape (2, 0)",
+            ),
+            (
+                "masked keys only",
+                half_masked,
+                lambda: torch.tensor([[0, 1], [3, 4]]),
+                VALUE,
+                "`groups` … an attended key … got a group with none",
             ),
         ]
-    ),
-    *(
+    ]
+    + [
         Refusal(
-            f"budget {budget}",
-            lambda budget=budget: fc.select_evictions(
-                heads(), false(1, KEYS), projection(), budget
+            f"spans: {mistake}",
+            lambda bank=bank, spans=spans, mask=mask: fc.prepare_spans(
+                *bank(), *spans(), mask=mask()
+            ),
+            error,
+            says,
+        )
+        for mistake, bank, spans, mask, error, says in [
+            (mistake, whole_bank, spans, no_mask, error, says)
+            for mistake, spans, error, says in [
+                ("no keys", lambda: (torch.tensor([0]), 0), VALUE, "`width` … 1..5 … got 0"),
+                ("too wide", lambda: (torch.tensor([0]), 6), VALUE, "`width` … 1..5 … got 6"),
+                (
+                    "beyond the last key",
+                    lambda: (torch.tensor([0, 4]), 2),
+                    VALUE,
+                    "`starts` … 0..3 … got values from 0 to 4",
+                ),
+                (
+                    "before the first key",
+                    lambda: (torch.tensor([-1, 0]), 2),
+                    VALUE,
+                    "`starts` … 0..3 … got values from -1 to 0",
+                ),
+                (
+                    "fractional starts",
+                    lambda: (torch.tensor([0.0]), 2),
+                    TYPE,
+                    "`starts` … int64 or int32 … got torch.float32",
+                ),
+                (
+                    "pairs",
+                    lambda: (torch.tensor([[0, 2]]), 2),
+                    VALUE,
+                    "`starts` … (candidates,) … got (1, 2)",
+                ),
+                (
+                    "none",
+                    lambda: (torch.zeros(0, dtype=torch.int64), 2),
+                    VALUE,
+                    "`starts` … at least one span … got none",
+                ),
+            ]
+        ]
+        + [
+            (mistake, bank, lambda: (torch.tensor([0]), 2), mask, error, says)
+            for mistake, bank, mask, error, says in [
+                (
+                    "of masked keys only",
+                    whole_bank,
+                    lambda: torch.arange(KEYS) > 1,
+                    VALUE,
+                    "`starts` … an attended key … got a group with none",
+                ),
+                *(
+                    (
+                        f"of {name} with {bad}",
+                        bank,
+                        no_mask,
+                        VALUE,
+                        f"`{name}` … finite … got 1 NaN or infinite",
+                    )
+                    for bad in (NAN, INF, -INF)
+                    for name, bank in [
+                        ("scores", lambda bad=bad: (holding(bad, KEYS), draw(KEYS, WIDTH))),
+                        ("values", lambda bad=bad: (draw(KEYS), holding(bad, KEYS, WIDTH))),
+                    ]
+                ),
+                (
+                    "of other values",
+                    lambda: (draw(KEYS), draw(KEYS + 1, WIDTH)),
+                    no_mask,
+                    VALUE,
+                    "`values` … (5, *) … got (6, 3)",
+                ),
+                (
+                    "of mixed types",
+                    lambda: (draw(KEYS), draw(KEYS, WIDTH).float()),
+                    no_mask,
+                    TYPE,
+                    "share one dtype … `values` is torch.float32",
+                ),
+                (
+                    "in half precision",
+                    lambda: (draw(KEYS).half(), draw(KEYS, WIDTH).half()),
+                    no_mask,
+                    TYPE,
+                    "`scores` … float64 or float32 … got torch.float16",
+                ),
+            ]
+        ]
+    ]
+    + [
+        Refusal(
+            "prepared increments of other members",
+            lambda: fc.prepare(one_head(), torch.tensor([[0, 1]])).response(draw(1, 3)),
+            VALUE,
+            "`score_delta` … (2) … got (1, 3)",
+        ),
+        Refusal(
+            "prepared increments with NaN",
+            lambda: fc.prepare(one_head(), torch.tensor([[0, 1]])).total_variation(
+                holding(NAN, 1, 2)
             ),
             VALUE,
-            f"`budget` … non-negative … got {budget}",
-        )
-        for budget in (-1e-9, -INF, NAN)
-    ),
-    Refusal(
-        "a plan for no heads",
-        lambda: fc.select_evictions(one_head(), false(1, KEYS), projection(), 1.0),
-        VALUE,
-        "`readout` … (heads,) … got ()",
-    ),
-    Refusal(
-        "a plan over indices",
-        lambda: fc.select_evictions(heads(), torch.tensor([[0, 1]]), projection(), 1.0),
-        TYPE,
-        "`groups` … boolean … got torch.int64",
-    ),
-    Refusal(
-        "a plan over other keys",
-        lambda: fc.select_evictions(heads(), false(1, KEYS + 1), projection(), 1.0),
-        VALUE,
-        "`groups` … (*, 5) … got (1, 6)",
-    ),
-]
+            "`score_delta` … finite … got 1 NaN",
+        ),
+        *(
+            Refusal(
+                f"prepared {name} with {bad}",
+                lambda edits=edits, bad=bad: fc.prepare(
+                    one_head(), torch.tensor([[0, 1]])
+                ).response(*edits(bad)),
+                VALUE,
+                f"`{name}` … finite … got 1 NaN or infinite",
+            )
+            for bad in (NAN, INF, -INF)
+            for name, edits in [
+                ("score_delta", lambda bad: (holding(bad, 1, 2), draw(1, 2, WIDTH))),
+                ("value_delta", lambda bad: (draw(1, 2), holding(bad, 1, 2, WIDTH))),
+            ]
+        ),
+        Refusal(
+            "prepared value increments of other members",
+            lambda: fc.prepare(one_head(), torch.tensor([[0, 1]])).response(
+                draw(1, 2), draw(1, 3, WIDTH)
+            ),
+            VALUE,
+            "`value_delta` … (2, 3) … got (1, 3, 3)",
+        ),
+        Refusal(
+            "prepared increments in half precision",
+            lambda: fc.prepare(one_head(), torch.tensor([[0, 1]])).response(draw(1, 2).half()),
+            TYPE,
+            "`score_delta` … float64 or float32 … got torch.float16",
+        ),
+        Refusal(
+            "deletion of a prepared group of everything",
+            lambda: fc.prepare(one_head(), torch.arange(KEYS).unsqueeze(0)).deletion(),
+            VALUE,
+            "`groups` … leave at least one attended key … got a group that holds all",
+        ),
+        Refusal(
+            "deletion of everything",
+            lambda: fc.deletion_response(one_head(), true(1, KEYS)),
+            VALUE,
+            "`removed` … leave at least one attended key … got a group that holds all",
+        ),
+        Refusal(
+            "deletion of everything attended",
+            lambda: fc.deletion_response(half_masked(), (torch.arange(KEYS) < 3).unsqueeze(0)),
+            VALUE,
+            "`removed` … leave at least one attended key … got a group that holds all",
+        ),
+        *(
+            Refusal(
+                f"{call.__name__}: {mistake}",
+                lambda call=call, bad=bad: call(one_head(), bad()),
+                *rest,
+            )
+            for call in (fc.deletion_response, fc.deletion_jacobian)
+            for mistake, bad, *rest in [
+                (
+                    "indices",
+                    lambda: torch.tensor([[0, 1, 0, 0, 0]]),
+                    TYPE,
+                    "`removed` … boolean … got torch.int64",
+                ),
+                (
+                    "other keys",
+                    lambda: false(1, KEYS - 1),
+                    VALUE,
+                    "`removed` … (*, 5) … got (1, 4)",
+                ),
+                (
+                    "one group without its axis",
+                    lambda: false(KEYS),
+                    VALUE,
+                    "`removed` … (candidates, keys) … got (5,)",
+                ),
+                (
+                    "a batch of groups",
+                    lambda: false(2, 1, KEYS),
+                    VALUE,
+                    "`removed` … (candidates, keys) … got (2, 1, 5)",
+                ),
+            ]
+        ),
+        *(
+            Refusal(
+                f"budget {budget}",
+                lambda budget=budget: fc.select_evictions(
+                    heads(), false(1, KEYS), projection(), budget
+                ),
+                VALUE,
+                f"`budget` … non-negative … got {budget}",
+            )
+            for budget in (-1e-9, -INF, NAN)
+        ),
+        Refusal(
+            "a plan for no heads",
+            lambda: fc.select_evictions(one_head(), false(1, KEYS), projection(), 1.0),
+            VALUE,
+            "`readout` … (heads,) … got ()",
+        ),
+        Refusal(
+            "a plan over indices",
+            lambda: fc.select_evictions(heads(), torch.tensor([[0, 1]]), projection(), 1.0),
+            TYPE,
+            "`groups` … boolean … got torch.int64",
+        ),
+        Refusal(
+            "a plan over other keys",
+            lambda: fc.select_evictions(heads(), false(1, KEYS + 1), projection(), 1.0),
+            VALUE,
+            "`groups` … (*, 5) … got (1, 6)",
+        ),
+    ]
+)
 
 RESTORATION = [
     Refusal(
@@ -1197,7 +1340,7 @@ TRACKED = [
         "cumsum": lambda x: x.cumsum(0),
         "pow": lambda x: x.pow(2),
         "sigmoid": torch.sigmoid,
-        "softmax": lambda x: x.softmax(-1),
+        "log_softmax": lambda x: x.log_softmax(-1),
         "einsum": lambda x: torch.einsum("ij,jk->ik", x, x),
         # These have near relatives with a rule: amax, and sums, products, quotients of two tensors.
         "max": lambda x: x.max(),

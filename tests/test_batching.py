@@ -19,6 +19,8 @@ import finite_calculus as fc
 HEADS, KEYS, WIDTH, MODEL, INPUTS = 2, 5, 3, 4, 4
 BATCH = (2, 3)
 GROUPS = torch.tensor([[0, 2], [3, 1]])
+STARTS = torch.tensor([0, 3, 1])
+SPANS = STARTS.unsqueeze(-1) + torch.arange(2)
 REMOVED = torch.tensor([[True, False, True, False, False], [False, False, False, True, True]])
 ROTARY_WIDTH = 8  # three planes, one of zero frequency, and two coordinates that do not rotate
 
@@ -72,6 +74,14 @@ def prepared(call: Callable[..., Any]) -> Case:
     return Case(function, EDIT)
 
 
+def spanned(call: Callable[..., Any]) -> Case:
+    def function(s: Tensor, v: Tensor, d: Tensor, e: Tensor) -> Tensor:
+        spans = fc.prepare_spans(s, v, STARTS, 2)
+        return call(spans, d[..., SPANS], e[..., SPANS, :])
+
+    return Case(function, EDIT)
+
+
 def turned(call: Callable[..., Tensor], layout: str) -> Case:
     return Case(lambda z: call(rotary(z, layout), z, 1.7), ((ROTARY_WIDTH,),))
 
@@ -113,6 +123,12 @@ READOUT_CASES = {
     "prepared deletion": prepared(lambda g, d, e: g.deletion()),
     "prepared divergence": prepared(lambda g, d, e: g.divergence(d)),
     "prepared total_variation": prepared(lambda g, d, e: g.total_variation(d)),
+    "prepared spans response": spanned(lambda g, d, e: g.response(d, e)),
+    "prepared spans response of keys": spanned(lambda g, d, e: g.response(d)),
+    "prepared spans response of strong edits": spanned(lambda g, d, e: g.response(60 * d, e)),
+    "prepared spans deletion": spanned(lambda g, d, e: g.deletion()),
+    "prepared spans divergence": spanned(lambda g, d, e: g.divergence(d)),
+    "prepared spans total_variation": spanned(lambda g, d, e: g.total_variation(d)),
 }
 
 OTHER_CASES = {
@@ -480,6 +496,7 @@ def masked_results(garbage: float) -> dict[str, Tensor]:
     )
     readout = fc.freeze(scores, values, mask=MASK)
     groups = fc.prepare(readout, MASKED_GROUPS)
+    spans = fc.prepare_spans(scores, values, MASKED_GROUPS[:, 0], 2, mask=MASK)
     score_edit, value_edit = score_delta[:, MASKED_GROUPS], value_delta[:, MASKED_GROUPS]
     other = value_delta.sum(-1)
     certificate = fc.certify(readout, score_delta, value_delta, draw(WIDTH))
@@ -506,6 +523,8 @@ def masked_results(garbage: float) -> dict[str, Tensor]:
         "prepared deletion": groups.deletion(),
         "prepared divergence": groups.divergence(score_edit),
         "prepared total_variation": groups.total_variation(score_edit),
+        "prepared spans response": spans.response(score_edit, value_edit),
+        "prepared spans deletion": spans.deletion(),
         "effective matrix": weights.matrix,
         "effective mean": weights.mean,
         "mean_key_gauge": fc.mean_key_gauge(features, mask=MASK),

@@ -107,6 +107,35 @@ def test_a_matrix_product_is_within_its_bound() -> None:
     assert gap.max() > 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("keys", [1, 2, 9, 130])
+def test_a_softmax_is_within_its_bound(keys: int, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(keys)
+    # From equal scores to some whose weights are below the smallest normal number.
+    scale = np.array([0.0, 1e-6, 1.0, 30.0, 100.0, 300.0, 1000.0])[:, None]
+    x = torch.from_numpy(rng.normal(size=(7, keys)) * scale + 17.3).to(dtype)
+    probs = torch.softmax(fc.track(x), -1)
+    with arb_precision(300):
+        for row, found, bounds in zip(
+            x.tolist(), fc.value_of(probs).tolist(), fc.error_of(probs).tolist(), strict=True
+        ):
+            weights = [flint.arb(score).exp() for score in row]
+            total = sum(weights, flint.arb(0))
+            for weight, value, bound in zip(weights, found, bounds, strict=True):
+                assert float(abs(flint.arb(value) - weight / total).mid()) <= bound
+    # The budget of a few roundings each of n terms, where the scores are close to each other.
+    loose = fc.error_of(probs)[:3] / fc.value_of(probs)[:3]
+    assert float(loose.amax()) <= 4 * (keys + 8) * torch.finfo(dtype).eps
+
+
+def test_a_softmax_carries_the_errors_of_its_inputs() -> None:
+    x, error = torch.tensor([1.0, 0.0]).double(), torch.tensor([1e-3, 0.0]).double()
+    moved = torch.softmax(x + error, -1) - torch.softmax(x, -1)
+    assert bool((fc.error_of(torch.softmax(fc.track(x, error), -1)) >= moved.abs()).all())
+    lost = fc.error_of(torch.softmax(fc.track(x, torch.full_like(x, 3.0)), dim=-1))
+    assert bool(torch.isinf(lost).all())
+
+
 def test_errors_of_inputs_are_carried_through() -> None:
     x = fc.track(
         torch.tensor([2.0], dtype=torch.float64), torch.tensor([1e-3], dtype=torch.float64)

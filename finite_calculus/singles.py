@@ -1,0 +1,108 @@
+"""Edits of one key at a time, every key of a readout at once: Section 4 and Appendix D (eq:singlerepair).
+
+For a single key the quotient of main:sparse has closed form in its probability p and the probability of
+all other keys. Only the dominant key can hold more than half of the mass, so its complement alone is
+summed anew; values measured from that key make p (v − y) accurate for every key. Larger groups are the
+business of `prepare`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from finite_calculus._complement import require_rest
+from finite_calculus.readout import Readout
+from finite_calculus.response import attended_value_delta, relative_increments
+from finite_calculus.rounding import value_of
+from finite_calculus.sparse import PreparedGroups, prepare
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSingles:
+    """Every key of a readout as a candidate of its own; build with `prepare_singles`.
+
+    `probs` are the keys' probabilities, `rest` those of all the other keys and `pulls` are p (v − y).
+    `direct` says whether the quotient may be used. Editing a key that is not attended changes nothing.
+    """
+
+    readout: Readout
+    probs: Float[Tensor, "*batch keys"]
+    rest: Float[Tensor, "*batch keys"]
+    pulls: Float[Tensor, "*batch keys width"]
+    direct: bool
+
+    def response(
+        self,
+        score_delta: Float[Tensor, "*edits"],
+        value_delta: Float[Tensor, "*vedits keys width"] | None = None,
+    ) -> Float[Tensor, "*lifted keys width"]:
+        """Exact response to editing each key alone (eq:singlerepair).
+
+        Δ_j y = [p expm1(d)(v − y) + p e^d ε]/(rest + p e^d). The last axis of `score_delta` may have
+        length 1 for an increment that all keys share, as when their odds are multiplied.
+        """
+        if value_delta is not None:
+            attended_value_delta(self.readout, value_delta)
+        if not self._ordinary(score_delta):
+            return self._guarded(score_delta, value_delta)
+        edited = self.probs * torch.exp(score_delta)
+        change = torch.expm1(score_delta).unsqueeze(-1) * self.pulls
+        if value_delta is not None:
+            change = change + edited.unsqueeze(-1) * value_delta
+        return change / (self.rest + edited).unsqueeze(-1)
+
+    def deletion(self) -> Float[Tensor, "*batch keys width"]:
+        """Exact response to deleting each key alone: −p (v − y)/rest (eq:groupdeletion)."""
+        attended = self.readout.attended
+        require_rest(~attended | (attended.sum(-1, keepdim=True) > 1), "readout")
+        if not self.direct:
+            return self.groups().deletion()
+        return -self.pulls / self.rest.unsqueeze(-1)
+
+    def groups(self) -> PreparedGroups:
+        """The same candidates as groups of one, for what only groups offer; all keys attended."""
+        keys = torch.arange(self.readout.keys, device=self.probs.device)
+        return prepare(self.readout, keys.unsqueeze(-1))
+
+    def _ordinary(self, score_delta: Tensor) -> bool:
+        """Whether the quotient is as good as it gets: a rest to divide by, no NaN, nothing out of range.
+
+        Beyond e^d = 1/eps a probability below the normal numbers would not stay negligible.
+        """
+        if not self.direct or score_delta.dtype != self.probs.dtype or not score_delta.numel():
+            return False
+        if score_delta.shape[-1:] not in ((1,), self.probs.shape[-1:]):
+            return False
+        info, plain = torch.finfo(score_delta.dtype), value_of(score_delta).detach()
+        highest, reach = float(plain.amax()), -math.log(info.eps)
+        if highest <= reach:
+            return True
+        normal = value_of(self.probs).detach() >= info.smallest_normal
+        return highest <= math.log(info.max) - 1 and bool((normal | (plain <= reach)).all())
+
+    def _guarded(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
+        if score_delta.shape[-1:] == (1,):
+            score_delta = score_delta.expand(*score_delta.shape[:-1], self.readout.keys)
+        relative_increments(self.readout, score_delta)
+        spread = score_delta.expand(torch.broadcast_shapes(score_delta.shape, self.probs.shape))
+        edits = None if value_delta is None else value_delta.unsqueeze(-2)
+        return self.groups().response(spread.unsqueeze(-1), edits)
+
+
+def prepare_singles(readout: Readout) -> PreparedSingles:
+    """Prepare every key of a readout for exact edits of its own (Section 4, eq:singlerepair)."""
+    keys = torch.arange(readout.keys, device=readout.probs.device)
+    dominant = keys == readout.reference
+    others = torch.where(dominant, 0.0, readout.probs).sum(-1, keepdim=True)
+    rest = torch.where(dominant, others, 1 - readout.probs)
+    info = torch.finfo(rest.dtype)
+    return PreparedSingles(
+        readout=readout,
+        probs=readout.probs,
+        rest=rest,
+        pulls=readout.probs.unsqueeze(-1) * readout.centred,
+        direct=bool((rest >= info.smallest_normal / info.eps).all()),
+    )

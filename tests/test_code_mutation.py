@@ -1,0 +1,182 @@
+"""The mutation runner on a toy package: mutants are found, killed, survive and are excused as they should."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.journal import key_of, read_equivalents
+from tests.mutation.mutants import Mutant, mutants
+
+ROOT = Path(__file__).parents[1]
+
+STEPS = '''"""Two functions."""
+
+STEP = 2
+
+
+def up(x: int) -> int:
+    """The first number from x in steps that is at least ten."""
+    while x < 10:
+        x += STEP
+    return x
+
+
+def magnitude(x: int) -> int:
+    if x > 100:
+        raise ValueError(f"`x` must be at most {100 + 0}; got {x}.")
+    return abs(x) if x < 0 else x
+'''
+
+CHECKS = """import pytest
+from toy.steps import magnitude, up
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 10), (1, 11), (9, 11), (10, 10)])
+def test_up(x, y):
+    assert up(x) == y
+
+
+def test_magnitude():
+    assert [magnitude(x) for x in (-2, -1, 0, 1, 100)] == [2, 1, 0, 1, 100]
+    with pytest.raises(ValueError, match="at most"):
+        magnitude(101)
+"""
+
+# |x| = x at zero, whichever side of the comparison it is on.
+EQUIVALENT = {
+    "return abs(x) if x < 0 else x => return abs(x) if x <= 0 else x",
+    "return abs(x) if x < 0 else x => return abs(x) if x < 1 else x",
+}
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "__init__.py").touch()
+    (tmp_path / "toy" / "steps.py").write_text(STEPS)
+    (tmp_path / "test_toy.py").write_text(CHECKS)
+    return tmp_path
+
+
+def found(toy: Path) -> list[Mutant]:
+    return mutants(toy / "toy" / "steps.py")
+
+
+def listed(chosen: list[Mutant]) -> str:
+    """Entries of the reviewed list."""
+    names = ("file", "function", "original", "mutated", "occurrence")
+    return "\n".join(
+        "[[equivalent]]\n"
+        + "\n".join(f"{n} = {json.dumps(v)}" for n, v in zip(names, key_of(m), strict=True))
+        + '\nreason = "said so"\n'
+        for m in chosen
+    )
+
+
+def run(toy: Path, *options: str) -> subprocess.CompletedProcess:
+    """The command line on the toy package, in a process of its own."""
+    code = f"""if True:
+        import sys
+        from pathlib import Path
+        from tests.mutation.__main__ import Project, main
+        toy = Path({str(toy)!r})
+        project = Project(toy, toy / "toy", ["test_toy.py"], ["toy/*.py", "*.py"],
+                          toy / "equivalent.toml", toy / "build", toy / "results")
+        sys.exit(main({list(options)!r}, project))
+    """
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def shown(mutant: Mutant) -> str:
+    return f"{mutant.original} => {mutant.mutated}"
+
+
+def test_mutants_are_found_and_messages_are_not_mutated(toy: Path):
+    changes = Counter(map(shown, found(toy)))
+    assert set(changes.values()) == {1}
+    assert {
+        "STEP = 2 => STEP = 3",
+        "x < 10 => x <= 10",
+        "x < 10 => x >= 10",
+        "x < 10 => x < 9",
+        "x += STEP => pass",
+        "return x => return None",
+        "return abs(x) if x < 0 else x => return abs(x) if x < -1 else x",
+    } | EQUIVALENT <= set(changes)
+    assert not [change for change in changes if "at most" in change.partition(" => ")[2]]
+
+
+def test_every_mutant_is_a_program_with_as_many_lines(toy: Path):
+    source = STEPS.encode()
+    for mutant in found(toy):
+        mutated = mutant.apply(source)
+        compile(mutated, "toy", "exec")
+        assert mutated != source
+        assert mutated.count(b"\n") == source.count(b"\n")
+
+
+def test_the_identity_of_a_mutant_survives_a_move_of_its_lines(toy: Path):
+    before = [mutant.id for mutant in found(toy)]
+    (toy / "toy" / "steps.py").write_text(STEPS.replace("STEP = 2", "\n\n# moved\nSTEP = 2"))
+    assert [mutant.id for mutant in found(toy)] == before
+    assert len(set(before)) == len(before)
+
+
+def test_survivors_are_reported_and_excused_only_by_the_reviewed_list(toy: Path):
+    outcome = run(toy)
+    assert outcome.returncode == 1, outcome.stderr
+    record = json.loads((toy / "results" / "steps.json").read_text())
+    assert {line.partition(": ")[2] for line in record["surviving"]} == EQUIVALENT
+    assert record["mutants"] == len(found(toy))
+    assert record["killed"] + record["timeout"] == record["mutants"] - len(EQUIVALENT)
+    assert record["timeout"] > 0  # without its last line the loop does not end
+
+    harmless = [mutant for mutant in found(toy) if shown(mutant) in EQUIVALENT]
+    (toy / "equivalent.toml").write_text(listed(harmless))
+    excused = run(toy)
+    assert excused.returncode == 0, excused.stdout
+    assert f"{len(found(toy))} verdicts known" in excused.stdout
+
+    (toy / "equivalent.toml").write_text(listed(found(toy)))
+    killed = run(toy)
+    assert killed.returncode == 1
+    assert killed.stdout.count("but killed by") == len(found(toy)) - len(harmless)
+
+    stale = listed(harmless) + listed(harmless[:1]).replace("abs", "round")
+    (toy / "equivalent.toml").write_text(stale)
+    assert "but gone: steps.py magnitude" in run(toy).stdout
+
+
+def test_a_replay_shows_one_mutant_and_its_verdict(toy: Path):
+    (chosen,) = (mutant for mutant in found(toy) if shown(mutant) == "STEP = 2 => STEP = 3")
+    outcome = run(toy, "--replay", chosen.id)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "killed" in outcome.stdout
+    assert "+ STEP = 3" in outcome.stdout
+
+
+def test_a_reviewed_list_needs_reasons_and_no_repetition(toy: Path):
+    path = toy / "equivalent.toml"
+    path.write_text(listed(found(toy)[:2]))
+    assert len(read_equivalents(path)) == 2
+    for wrong in (
+        listed(found(toy)[:1] * 2),
+        listed(found(toy)[:1]).replace("said so", " "),
+    ):
+        path.write_text(wrong)
+        with pytest.raises(ValueError, match="each mutant once, with a reason"):
+            read_equivalents(path)
+
+
+def test_tests_that_fail_unmutated_are_refused(toy: Path):
+    (toy / "test_toy.py").write_text(CHECKS.replace("(0, 10)", "(0, 9)"))
+    outcome = run(toy)
+    assert outcome.returncode not in (0, None)
+    assert (
+        "must pass without a mutation; got a failure of test_toy.py::test_up[0-9]" in outcome.stderr
+    )
