@@ -26,33 +26,40 @@ def preflight(
         str, typer.Argument(help="A name that `finite-calculus models` lists.")
     ] = "embedded",
     prompt: Annotated[
-        str | None, typer.Option(help="A prompt for the checks; default: two dozen random tokens.")
+        str | None,
+        typer.Option(help="A prompt for the checks of MODEL; default: two dozen random tokens."),
     ] = None,
     batch: Annotated[int, typer.Option(min=2, help="Rows of the executed batches.")] = 8,
     device: Annotated[str, typer.Option(help="torch device; only cpu has been tested.")] = "cpu",
+    only_target: Annotated[
+        bool, typer.Option("--only-target", help="Leave out the tiny Qwen2 and Llama.")
+    ] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Save the records and the fingerprint here.")
+        Path | None, typer.Option("--json", help="Save the records and the fingerprints here.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the gate only.")] = False,
 ) -> None:
     """Check a model natively before any experiment stands on it.
 
-    Captured tensors are replayed in float64, edits are executed on two paths, caches and rows are
-    checked for leaks, and each figure is held to a derived float32 bound beside the paper's tolerance.
-    Exit code 1 if the gate is shut.
+    The checks run on a tiny random Qwen2, on a tiny random Llama and on MODEL: captured tensors are
+    replayed in float64, edits are executed on independent paths, caches and rows are checked for leaks,
+    and each figure is held to a derived float32 bound beside the paper's tolerance. Exit code 1 and the
+    names of the checks if the gate is shut.
 
-    Example: `finite-calculus preflight tiny-llama`
+    Example: `finite-calculus preflight smollm2-135m-instruct --json preflight.json`
     """
-    from finite_calculus.checkpoints import CheckpointError, load
-    from native_checks.preflight import preflight as run_preflight
+    from finite_calculus.checkpoints import CheckpointError
+    from native_checks.gate import REFERENCES, gate
 
+    references = () if only_target else REFERENCES
     try:
-        loaded, tokenizer = load(model, device=device)
+        report = gate(
+            model, prompt=prompt, batch=batch, device=device, references=references, quiet=quiet
+        )
     except (CheckpointError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
-    report = run_preflight(loaded, tokenizer, prompt=prompt, batch=batch, quiet=quiet)
     if json_file is not None:
         report.save(json_file)
-    for line in report.lines() if not quiet else report.lines()[-1:]:
+    for line in [report.verdict()] if quiet else report.lines():
         print(line)
     raise typer.Exit(0 if report.passed else 1)

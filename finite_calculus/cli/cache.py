@@ -1,0 +1,187 @@
+"""`finite-calculus evict` and `restore`: cache decisions with exact distortions and benefits."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from finite_calculus.cli.app import app
+from finite_calculus.cli.asked import (
+    Answer,
+    Asked,
+    Chat,
+    Device,
+    JsonFile,
+    Layers,
+    Model,
+    Prompt,
+    PromptFile,
+    Quiet,
+    Versus,
+    captured,
+    described,
+    headline,
+    or_refuse,
+    save,
+    show,
+)
+
+if TYPE_CHECKING:
+    from finite_calculus.models import Capture, Edit, Instrument
+    from finite_calculus.search import LocalCheck
+
+Generate = Annotated[
+    int, typer.Option(min=0, help="Generate so many tokens without and with the edits in place.")
+]
+
+
+@app.command()
+def evict(
+    answer: Answer,
+    versus: Versus,
+    budget: Annotated[
+        float, typer.Option(min=0, help="Largest ‖Δo‖ of a layer's write, as a fraction of ‖o‖.")
+    ] = 0.01,
+    absolute: Annotated[
+        bool, typer.Option("--absolute", help="The budget is a norm, not a fraction.")
+    ] = False,
+    protect: Annotated[
+        str | None, typer.Option(help="Tokens to keep, as in 0,5-9; the last one always is.")
+    ] = None,
+    model: Model = "embedded",
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    chat: Chat = False,
+    layers: Layers = "all",
+    generate: Generate = 0,
+    json_file: JsonFile = None,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Evict cache entries while the current query's write stays within a distortion budget.
+
+    Each layer is planned and executed on its own; distortions are exact for this query alone. With
+    --generate all layers are evicted together and stay so for the tokens that follow, which no plan
+    has seen.
+
+    Example: `finite-calculus evict --model smollm2-135m-instruct --prompt "The capital of France is"
+    --answer " Paris" --versus " London" --layers 10-12 --budget 0.05 --generate 8`
+    """
+    from finite_calculus.search import evict as plan, execute_evictions
+    from finite_calculus.search.specs import parse_numbers
+
+    asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
+    with captured(asked) as (instrument, capture):
+        keep = () if protect is None else parse_numbers(protect, limit=len(capture.ids))
+        plans = or_refuse(lambda: plan(capture, budget, relative=not absolute, protect=keep))
+        plans = execute_evictions(instrument, capture, plans)
+        edits = [item.edit for item in plans if item.edit is not None]
+        text = _generated(instrument, capture, edits, generate)
+    print(headline(asked, capture))
+    total = sum(len(item.tokens) for item in plans)
+    rows = [
+        [
+            str(item.layer),
+            f"{len(item.tokens)}/{len(capture.ids)}",
+            f"{item.distortions[-1] if item.distortions else 0:.4g}",
+            f"{item.budget:.4g}",
+            *_local(item.local),
+            "" if item.effect is None else f"{item.effect:+.4f}",
+        ]
+        for item in plans
+    ]
+    columns = ["layer", "evicted", "‖Δo‖", "budget", *_LOCAL, "effect"]
+    show(f"{total} entries evicted in {len(plans)} layers", columns, rows)
+    _show_generated(text)
+    found = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
+    save(json_file, described(asked, capture, evictions=found, generated=text))
+
+
+@app.command()
+def restore(
+    answer: Answer,
+    versus: Versus,
+    bits: Annotated[int, typer.Option(min=2, help="Bits of the quantised prefix.")] = 4,
+    count: Annotated[int, typer.Option(min=0, help="Entries to restore at each layer.")] = 4,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="exact, first-order, second-order, attention, value-norm or fisher; all but exact "
+            "are controls."
+        ),
+    ] = "exact",
+    model: Model = "embedded",
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    chat: Chat = False,
+    layers: Layers = "all",
+    generate: Generate = 0,
+    json_file: JsonFile = None,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Quantise the prefix of a layer and restore the entries whose exact benefit is largest.
+
+    After each restoration all benefits are evaluated again. Each layer is executed on its own; with
+    --generate all layers are quantised and repaired together.
+
+    Example: `finite-calculus restore --model smollm2-135m-instruct --prompt "The capital of France is"
+    --answer " Paris" --versus " London" --layers 7 --bits 2 --count 2`
+    """
+    from finite_calculus.search import execute_repairs, restore as repair
+
+    asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
+    with captured(asked) as (instrument, capture):
+        found = or_refuse(lambda: repair(capture, bits, count, method=method))  # pyright: ignore
+        found = execute_repairs(instrument, capture, found)
+        edits = [edit for item in found for edit in item.edits]
+        text = _generated(instrument, capture, edits, generate)
+    print(headline(asked, capture))
+    rows = [
+        [
+            str(item.layer),
+            " ".join(map(str, item.restored)),
+            f"{item.errors[0]:.4g}",
+            f"{item.errors[-1]:.4g}",
+            f"{item.relative_error:.4f}",
+            *_local(item.local),
+            f"{item.effect:+.4f}",
+        ]
+        for item in found
+    ]
+    columns = ["layer", "tokens", "error", "after", "relative", *_LOCAL, "effect"]
+    show(f"{bits} bits, {count} entries restored at each layer by {method}", columns, rows)
+    _show_generated(text)
+    repairs = [_json(item) for item in found]
+    save(json_file, described(asked, capture, repairs=repairs, generated=text))
+
+
+_LOCAL = ["executed ‖Δo‖", "local error", "its bound"]
+
+
+def _local(check: "LocalCheck | None") -> list[str]:
+    if check is None:
+        return ["", "", ""]
+    return [f"{check.executed:.4g}", f"{check.error:.1e}", f"{check.bound:.1e}"]
+
+
+def _json(item: Any) -> dict[str, Any]:
+    found = {name: value for name, value in vars(item).items() if name != "local"}
+    return found | {"local": None if item.local is None else asdict(item.local)}
+
+
+def _generated(
+    instrument: "Instrument", capture: "Capture", edits: "Sequence[Edit]", tokens: int
+) -> dict[str, str] | None:
+    from finite_calculus.search import generate_with
+
+    if not tokens:
+        return None
+    return asdict(or_refuse(lambda: generate_with(instrument, capture, edits, tokens=tokens)))
+
+
+def _show_generated(text: dict[str, str] | None) -> None:
+    if text is not None:
+        rows = [[name, repr(found)] for name, found in text.items()]
+        show("generated, all layers together", ["cache", "generated"], rows)

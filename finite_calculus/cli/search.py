@@ -1,0 +1,284 @@
+"""`finite-calculus score` and `execute`: rank edits from one backward pass, and run them on the model."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from finite_calculus.cli.app import app
+from finite_calculus.cli.asked import (
+    Answer,
+    Asked,
+    Chat,
+    Device,
+    JsonFile,
+    Layers,
+    Model,
+    Prompt,
+    PromptFile,
+    Quiet,
+    Versus,
+    captured,
+    described,
+    headline,
+    in_chat,
+    or_refuse,
+    prompt_text,
+    save,
+    show,
+    token,
+)
+
+if TYPE_CHECKING:
+    from finite_calculus.models import Capture, Instrument
+    from finite_calculus.search import Executed, Family, Row, ScoreTable
+    from finite_calculus.search.table import Side
+
+
+@app.command()
+def score(
+    answer: Answer,
+    versus: Versus,
+    model: Model = "embedded",
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    chat: Chat = False,
+    layers: Layers = "all",
+    top: Annotated[int, typer.Option(min=1, help="Rows to show.")] = 10,
+    towards: Annotated[
+        str, typer.Option(help="Rank towards answer, towards versus, or either by absolute effect.")
+    ] = "either",
+    execute: Annotated[
+        int, typer.Option(min=0, help="Execute the first K on the model, beside the prediction.")
+    ] = 0,
+    budget: Annotated[
+        int | None,
+        typer.Option(min=1, help="Go on executing until the first K settle, at most so many."),
+    ] = None,
+    span: Annotated[int, typer.Option(min=1, help="Edit spans of so many tokens.")] = 1,
+    odds: Annotated[
+        str | None, typer.Option(help="Only multiply odds, at these strengths, as in 2,8,32.")
+    ] = None,
+    donor_file: Annotated[
+        Path | None,
+        typer.Option(help="Only replace keys and values by those of the prompt in this file."),
+    ] = None,
+    certify: Annotated[
+        bool, typer.Option(help="Certify signs and order of the local scores.")
+    ] = True,
+    single: Annotated[bool, typer.Option("--float32", help="Score in float32.")] = False,
+    json_file: JsonFile = None,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Score every candidate edit of a prompt from one capture and one backward pass, and rank them.
+
+    The family is fifteen edits of every token at every layer: odds times 1/16 to 64, deletion, silenced
+    values, keys turned by ±16 positions in the fast, middle and slow band. Scores are exact for the
+    edited attention write; the effect on the margin is a prediction, which --execute checks. A
+    certificate says that the exact local score is within `bound` of `first-order`.
+
+    Example: `finite-calculus score --model smollm2-135m-instruct --prompt "The capital of France is"
+    --answer " Paris" --versus " London" --top 5 --execute 5`
+    """
+    import torch
+
+    from finite_calculus.search import certify_table, score as score_family
+
+    side = or_refuse(lambda: _side(towards))
+    asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
+    with captured(asked) as (instrument, capture):
+        family = or_refuse(lambda: _family(instrument, asked, capture, span, odds, donor_file))
+        precision = torch.float32 if single else torch.float64
+        table = or_refuse(
+            lambda: score_family(capture, family, dtype=precision, tokenizer=instrument.tokenizer)
+        )
+        if certify:
+            if not quiet:
+                print(f"certifying {len(table)} candidates ...", flush=True)
+            table = certify_table(table)
+        done, stopped = _executed(instrument, table, execute, budget, side, quiet)
+    print(headline(asked, capture))
+    print("\n".join(_summary(table)))
+    rows = table.topk(max(top, execute), towards=side)
+    _show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done)
+    if stopped is not None:
+        print(f"{len(done)} executed; stopped: {stopped}")
+    content = described(asked, capture, candidates=len(table), towards=towards, **_certain(table))
+    content |= {"rows": [_json_row(row, done) for row in rows], "stopped": stopped}
+    content["executed"] = [_json_row(item.row, done) for item in done.values()]
+    save(json_file, content)
+
+
+@app.command()
+def execute(
+    edit: Annotated[
+        list[str],
+        typer.Option(
+            help="KIND:LAYER:TOKENS[:AMOUNT], repeatable: odds, value, bits, shift, fast, middle, slow "
+            "with an amount, or delete."
+        ),
+    ],
+    answer: Answer,
+    versus: Versus,
+    model: Model = "embedded",
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    chat: Chat = False,
+    json_file: JsonFile = None,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Execute edits on the model and show predicted effect, executed effect and local error.
+
+    Each edit runs on its own, from the untouched prefix. The local error is the distance of the executed
+    write from the exact one, beside the bound that float32 rounding allows.
+
+    Example: `finite-calculus execute --model smollm2-135m-instruct --prompt "The capital of France is"
+    --answer " Paris" --versus " London" --edit odds:20:3:64 --edit delete:20:3`
+    """
+    from finite_calculus.search import execute_rows, score as score_edits
+    from finite_calculus.search.specs import parse_edit
+
+    asked = Asked(model, prompt, prompt_file, chat, answer, versus, "all", device, quiet)
+    with captured(asked) as (instrument, capture):
+        edits = [or_refuse(lambda text=text: parse_edit(text, capture)) for text in edit]
+        table = or_refuse(lambda: score_edits(capture, edits, tokenizer=instrument.tokenizer))
+        done = execute_rows(instrument, table, range(len(table)), quiet=quiet)
+    print(headline(asked, capture))
+    found = {item.row.index: item for item in done}
+    _show_rows(f"{len(done)} executed", table.rows(), found, names=edit)
+    rows = [
+        _json_row(row, found) | {"edit": text} for row, text in zip(table.rows(), edit, strict=True)
+    ]
+    save(json_file, described(asked, capture, rows=rows))
+
+
+def _side(towards: str) -> "Side":
+    if towards not in ("either", "answer", "versus"):
+        raise ValueError(f"--towards must be answer, versus or either; got {towards!r}.")
+    return cast("Side", towards)
+
+
+def _family(
+    instrument: "Instrument",
+    asked: Asked,
+    capture: "Capture",
+    span: int,
+    odds: str | None,
+    donor_file: Path | None,
+) -> "Family":
+    from finite_calculus.search import donor_family, span_family, sweep_family
+
+    if odds is not None and donor_file is not None:
+        raise ValueError("Give --odds or --donor-file, not both.")
+    if odds is not None:
+        return sweep_family([float(piece) for piece in odds.split(",")], width=span)
+    if donor_file is None:
+        return span_family(span)
+    text = prompt_text(replace(asked, prompt=None, prompt_file=donor_file))
+    text = in_chat(asked, instrument.tokenizer, text)
+    donor = instrument.capture(
+        text,
+        answer=token(asked.answer),
+        versus=token(asked.versus),
+        layers=[layer.layer for layer in capture.layers],
+    )
+    if len(donor.ids) != len(capture.ids):
+        raise ValueError(
+            f"The donor must have the prompt's {len(capture.ids)} tokens; it has {len(donor.ids)}. "
+            f"Choose words of equal token length."
+        )
+    return donor_family(donor, width=span)
+
+
+def _executed(
+    instrument: "Instrument",
+    table: "ScoreTable",
+    count: int,
+    budget: int | None,
+    side: "Side",
+    quiet: bool,
+) -> "tuple[dict[int, Executed], str | None]":
+    from finite_calculus.search import execute_rows, verify_top
+
+    if not count:
+        return {}, None
+    if budget is None:
+        order = table.order(count, towards=side)
+        done = execute_rows(instrument, table, order, quiet=quiet)
+        return {item.row.index: item for item in done}, None
+    found = or_refuse(
+        lambda: verify_top(instrument, table, count, budget=budget, towards=side, quiet=quiet)
+    )
+    return {item.row.index: item for item in found.executed}, found.stopped
+
+
+def _summary(table: "ScoreTable") -> list[str]:
+    kinds = len({part.kind.name for part in table.parts if part.kind is not None})
+    lines = [f"{len(table)} candidates: {kinds} kinds of edits, every place, every layer"]
+    found = _certain(table)
+    if found:
+        share = found["certified_pairs"] / max(1, found["pairs"])
+        lines.append(
+            f"certified: {found['certified_signs']} of {len(table)} signs, "
+            f"{found['certified_pairs']} of {found['pairs']} pairs ({share:.1%})"
+        )
+    return lines
+
+
+def _certain(table: "ScoreTable") -> dict[str, int]:
+    from finite_calculus.search import counts
+
+    if table.certificate is None:
+        return {}
+    found = counts(table.certificate)
+    return {
+        "certified_signs": found.signs,
+        "certified_pairs": found.pairs,
+        "pairs": found.all_pairs,
+    }
+
+
+def _show_rows(
+    title: str, rows: "Any", done: "dict[int, Executed]", names: list[str] | None = None
+) -> None:
+    columns = ["layer", "tokens", "text", "edit", "predicted", "key", "value", "both"]
+    certified = any(row.bound is not None for row in rows)
+    columns += ["first-order", "± bound"] if certified else []
+    columns += ["executed", "local error", "its bound"] if done else []
+    shown = []
+    for number, row in enumerate(rows):
+        kind = row.kind if names is None else names[number]
+        line = [str(row.layer), _tokens(row), repr(row.text), kind]
+        line += [f"{n:+.4f}" for n in (row.effect, row.key, row.value, row.interaction)]
+        if certified:
+            line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"]
+        if done:
+            item = done.get(row.index)
+            line += (
+                ["", "", ""]
+                if item is None
+                else [f"{item.effect:+.4f}", f"{item.local.error:.1e}", f"{item.local.bound:.1e}"]
+            )
+        shown.append(line)
+    show(title, columns, shown)
+
+
+def _tokens(row: "Row") -> str:
+    if len(row.tokens) > 2 and row.tokens == tuple(range(row.tokens[0], row.tokens[-1] + 1)):
+        return f"{row.tokens[0]}-{row.tokens[-1]}"
+    return ",".join(map(str, row.tokens))
+
+
+def _json_row(row: "Row", done: "dict[int, Executed]") -> dict[str, Any]:
+    item = done.get(row.index)
+    found = asdict(row)
+    if item is not None:
+        found["executed"] = {
+            "effect": item.effect,
+            "margin": item.margin,
+            "local": asdict(item.local),
+        }
+    return found

@@ -1,0 +1,71 @@
+"""The committed archives: complete, undamaged, and their tables are what their records say."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from finite_calculus.studies.records import read_records
+from finite_calculus.studies.settings import digest
+from finite_calculus.studies.summary import summary_files
+
+RESULTS = Path(__file__).parent.parent.parent / "results" / "joint-kv"
+ARCHIVES = sorted(path.name for path in RESULTS.iterdir())
+
+
+def manifest(name: str) -> dict:
+    return json.loads((RESULTS / name / "manifest.json").read_text())
+
+
+def test_the_runs_that_the_readme_speaks_of_are_there() -> None:
+    assert {"embedded", "smollm2-135m-instruct"} <= set(ARCHIVES)
+    assert manifest("smollm2-135m-instruct")["rows"]["records"] == 5120
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_archive_is_complete_and_every_check_passed(name: str) -> None:
+    found = manifest(name)
+    assert found["fingerprint"] == digest(found["identity"])
+    assert found["replay"]["passed"]
+    assert found["replay"]["fingerprint"] == found["fingerprint"]
+    prompts = json.loads((RESULTS / name / "prompts.json").read_text())
+    assert digest(prompts) == found["identity"]["prompts"]
+    gate = json.loads((RESULTS / name / "preflight.json").read_text())
+    assert all(check["passed"] for check in gate["checks"])
+    with (RESULTS / name / "audit.csv").open() as file:
+        audit = {row[0]: row[1] for row in csv.reader(file)}
+    assert audit["executed interventions"] == audit["expected interventions"]
+    assert audit["duplicates"] == audit["checks failed"] == "0"
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_the_tables_are_made_from_the_records_alone(name: str) -> None:
+    for file, blob in summary_files(read_records(RESULTS / name)).items():
+        kept = (RESULTS / name / file).read_text().splitlines()
+        again = blob.decode().splitlines()
+        if not file.endswith(".csv"):
+            assert kept == again
+            continue
+        for one, other in zip(csv.reader(kept), csv.reader(again), strict=True):
+            assert all(_same(*cells) for cells in zip(one, other, strict=True)), (one, other)
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_archive_holds_neither_tensors_nor_places_nor_sentences(name: str) -> None:
+    files = {path.name for path in (RESULTS / name).iterdir()}
+    assert not [file for file in files if file.endswith((".safetensors", ".log", ".tsv"))]
+    text = "".join(path.read_text() for path in (RESULTS / name).glob("*.json"))
+    assert "/tmp" not in text
+    assert "/home" not in text
+    prompts = json.loads((RESULTS / name / "prompts.json").read_text())
+    kept = {"unit", "task", "pair", "source", "answer", "tokens", "spans", "label_tokens"}
+    assert all(set(pair) == kept | {"text_sha256", "ids_sha256"} for pair in prompts["pairs"])
+
+
+def _same(one: str, other: str) -> bool:
+    """Equal texts, or numbers in full: the order in which a machine sums may show in the last digits."""
+    try:
+        return float(one) == pytest.approx(float(other), rel=1e-9, abs=1e-18)
+    except ValueError:
+        return one == other

@@ -1,0 +1,103 @@
+"""The commands: a study from start to tables, refusals in plain words."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from finite_calculus.cli import app
+
+
+def command(*words: str):
+    return CliRunner().invoke(app, list(words))
+
+
+def plain(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    "name", ["positional", "reconstruction", "regression", "answer-repair", "runtime"]
+)
+def test_a_study_that_is_to_come_is_refused_plainly(name: str, tmp_path: Path) -> None:
+    result = command("run", name, "--out", str(tmp_path / "run"))
+    assert result.exit_code == 2
+    assert f"The study '{name}' is not part of this version" in plain(result.output)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nonesuch"], "must be one of joint-kv"),
+        (["joint-kv", "--model", "nonesuch"], "must be a known checkpoint"),
+        (["joint-kv", "--layers", "1,x"], "--layers must be numbers separated by commas"),
+        (["joint-kv", "--layers", "9"], "`layers` must lie in 0..3 of embedded"),
+        (["joint-kv", "--design", "final"], "--design must be supplement or initial"),
+        (["joint-kv", "--task", "rhymes"], "'retrieval' or 'sst2'"),
+        (["joint-kv", "--strengths", "2"], "less than or equal to 1"),
+    ],
+)
+def test_a_wrong_word_is_refused_before_anything_is_loaded(
+    words: list[str], message: str, tmp_path: Path
+) -> None:
+    result = command("run", *words, "--out", str(tmp_path / "run"))
+    assert result.exit_code == 2, result.output
+    assert message in plain(result.output)
+    assert not (tmp_path / "run").exists()
+
+
+def test_run_status_replay_and_summary(finished: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(finished, tmp_path / "run"))
+    shutil.rmtree(out / "units" / "retrieval-002")
+    given = ["--task", "retrieval", "--layers", "2", "--strengths", "0.5", "--pairs", "3"]
+    result = command("run", "joint-kv", *given, "--batch", "26", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    assert "retrieval-002  1/1" in result.output
+    assert "3 of 3 units are done" in result.output
+    assert "replay    not done" in command("status", str(out)).output
+    replayed = command("replay", str(out), "--quiet")
+    assert replayed.exit_code == 0
+    assert "0 disagree" in replayed.output
+    assert "all agree" in command("status", str(out)).output
+    summary = command("summary", str(out), "--archive", str(tmp_path / "archive"))
+    assert summary.exit_code == 0, summary.output
+    assert "| retrieval | 2 |" in summary.output
+    assert (out / "summary" / "paired.csv").exists()
+    assert (tmp_path / "archive" / "manifest.json").exists()
+    changed = command("run", "joint-kv", *given, "--batch", "9", "--out", str(out), "--quiet")
+    assert changed.exit_code == 1
+    assert "settings.batch: 26 → 9" in changed.output
+
+
+def test_an_interruption_says_that_finished_units_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("finite_calculus.studies.runner.run", interrupted)
+    result = command("run", "joint-kv", "--task", "retrieval", "--out", str(tmp_path / "run"))
+    assert result.exit_code == 130
+    assert "finished units are kept" in result.output
+
+
+def test_damage_gives_exit_code_one(copied: Path) -> None:
+    (copied / "units" / "retrieval-000" / "audit.parquet").unlink()
+    for words in (["status"], ["replay"], ["summary"]):
+        result = command(*words, str(copied))
+        assert result.exit_code == 1
+        assert "audit.parquet: missing" in result.output
+
+
+def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("finite_calculus.cli.studies._NEEDED", ("pyarrow", "nonesuch"))
+    result = command("status", "anywhere")
+    assert result.exit_code == 2
+    assert "Studies need nonesuch: install finite-calculus[studies]" in plain(result.output)
+
+
+@pytest.mark.parametrize("name", ["run", "status", "replay", "summary"])
+def test_help_shows_an_example(name: str) -> None:
+    assert f"finite-calculus {name} " in plain(command(name, "--help").output)

@@ -1,0 +1,258 @@
+"""Replay, status and summaries: numbers are recomputed, and every kind of sabotage is found."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from finite_calculus.models import Instrument, attach, edited_bank
+from finite_calculus.studies import joint_audit, joint_predictors, joint_records, joint_replay
+from finite_calculus.studies.archive import archive, command
+from finite_calculus.studies.directory import CAPTURES
+from finite_calculus.studies.joint_kv import STUDY, make_prompts, run_unit
+from finite_calculus.studies.records import read_records
+from finite_calculus.studies.replay import ALLOWED, replay
+from finite_calculus.studies.settings import digest
+from finite_calculus.studies.shards import ShardError, read_table
+from finite_calculus.studies.status import status
+from finite_calculus.studies.study import Comparison
+from finite_calculus.studies.summary import report_tables, summary_files, write_summary
+from finite_calculus.studies.tables import Table, as_csv, as_latex, as_markdown
+from tests.studies.conftest import small
+
+
+def tables(run: Path) -> dict[str, Table]:
+    return {table.name: table for table in report_tables(read_records(run))}
+
+
+def test_every_prediction_is_reproduced(copied: Path) -> None:
+    seen: list[str] = []
+    result = replay(copied, report=lambda unit, *_: seen.append(unit))
+    assert result.passed
+    # 12 numbers of each of the 8 · (3 + 1) interventions of 3 pairs.
+    assert result.compared == 12 * 32 * 3
+    assert max(result.worst.values()) <= ALLOWED
+    assert seen[-1] == "retrieval-002"
+    saved = json.loads((copied / "replay.json").read_text())
+    assert saved["passed"]
+    assert "1152 numbers of 3 units, all agree" in "\n".join(status(copied).lines())
+
+
+@pytest.mark.parametrize("name", ["2.keys", "2.keys@0.5", "2.values@1", "2.gradient", "2.writes"])
+def test_a_changed_capture_is_found_even_under_a_valid_seal(copied: Path, name: str) -> None:
+    shard = copied / "units" / "retrieval-001"
+    tensors = load_file(shard / CAPTURES)
+    tensors[name] = tensors[name] * np.float32(1 + 1e-4)
+    save_file(tensors, shard / CAPTURES)
+    with pytest.raises(ShardError, match=r"retrieval-001/captures\.safetensors: damaged"):
+        replay(copied)
+    seal = json.loads((shard / "seal.json").read_text())
+    seal["sha256"][CAPTURES] = digest((shard / CAPTURES).read_bytes())
+    (shard / "seal.json").write_text(json.dumps(seal))
+    result = replay(copied)
+    assert not result.passed
+    assert {wrong.where[:13] for wrong in result.disagreeing} == {"retrieval-001"}
+    assert "DISAGREE" in "\n".join(status(copied).lines())
+
+
+def test_every_sabotaged_part_is_found(embedded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, parts = joint_predictors.decompose, joint_audit.PARTS
+
+    def wrong(*arguments: Any) -> Any:
+        found = right(*arguments)
+        return replace(found, **{part: getattr(found, part) * (1 + 1e-9) for part in parts})
+
+    monkeypatch.setattr(joint_predictors, "decompose", wrong)
+    names = {pair.name for pair in disagreeing(one_unit(embedded))}
+    sums = {f"predicted_{name}" for name in ("first_order", "separate", "quadratic")}
+    assert names == {f"part_{part}" for part in parts} | sums
+
+
+def test_a_sabotaged_joint_predictor_is_found_by_replay_and_by_its_dense_control(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = joint_predictors._sparse
+    monkeypatch.setattr(joint_predictors, "_sparse", lambda *a: right(*a) * (1 + 1e-6))
+    found = one_unit(embedded)
+    assert {pair.name for pair in disagreeing(found)} == {"predicted_joint"}
+    assert found[1].tables["audit"][0]["failed"] > 0
+
+
+def test_an_execution_of_other_edits_fails_the_local_check(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = Instrument.execute
+
+    def weaker(self: Any, capture: Any, edits: Any, **how: Any) -> Any:
+        return execute(self, capture, [replace(edit, strength=0.9) for edit in edits], **how)
+
+    monkeypatch.setattr(Instrument, "execute", weaker)
+    _, wrong = one_unit(embedded)
+    audit = wrong.tables["audit"][0]
+    assert audit["failed"] > 0
+    assert audit["local"] > audit["local_bound"]
+
+
+def one_unit(embedded: Any) -> tuple[Any, Any]:
+    model, tokenizer = embedded
+    settings = small(pairs=1)
+    prompts = make_prompts(settings, tokenizer, None)
+    with attach(model, tokenizer=tokenizer) as instrument:
+        weights = STUDY.weights(instrument, settings)
+        return weights, run_unit(instrument, settings, prompts, "retrieval-000")
+
+
+def disagreeing(found: tuple[Any, Any]) -> list[Comparison]:
+    weights, unit = found
+    arrays = [{name: t.numpy() for name, t in held.items()} for held in (weights, unit.tensors)]
+    compared = joint_replay.replay_unit(small(), *arrays, unit.tables["records"])
+    return [pair for pair in compared if not pair.relative <= ALLOWED]
+
+
+def test_a_number_that_is_not_one_never_agrees() -> None:
+    assert Comparison("", "", float("nan"), 1.0, 1.0).relative == float("inf")
+    assert Comparison("", "", 1.0, 1.0 + 1e-9, 0.0).relative == float("inf")
+    assert Comparison("", "", 0.0, 0.0, 0.0).relative == 0.0
+
+
+def test_a_run_without_units_can_be_neither_replayed_nor_summarised(copied: Path) -> None:
+    shutil.rmtree(copied / "units")
+    with pytest.raises(ShardError, match="no finished unit yet; there is nothing to replay"):
+        replay(copied)
+    with pytest.raises(ShardError, match="no finished unit yet; there is nothing to summarise"):
+        read_records(copied)
+
+
+def test_status_says_what_is_missing_and_what_is_wrong(copied: Path) -> None:
+    fine = status(copied)
+    assert fine.sound
+    assert "3 of 3 done" in fine.lines()[1]
+    assert fine.checks == 3 * 32 * 5
+    shutil.rmtree(copied / "units" / "retrieval-001")
+    (copied / "units" / "notes").write_text("mine")
+    found = status(copied)
+    assert not found.sound
+    assert found.missing == ("retrieval-001",)
+    assert "units/notes: foreign" in found.lines()[-1]
+    with pytest.raises(ShardError, match=r"holds no run\.json"):
+        status(copied / "units")
+
+
+def test_predictions_use_the_endpoint_tensors_that_execution_uses(embedded: Any) -> None:
+    model, tokenizer = embedded
+    settings = small(pairs=1)
+    prompts = make_prompts(settings, tokenizer, None)
+    pair = prompts.content["retrieval-000"]
+    with attach(model, tokenizer=tokenizer) as instrument:
+        _, unit = one_unit(embedded)
+        captured = [
+            instrument.capture(ids, answer=pair.labels[0], versus=pair.labels[1], layers=[2])
+            for ids in (pair.baseline, pair.donor)
+        ]
+    for variant in joint_records.variants(pair.spans, (1.0, 0.5)):
+        bank = edited_bank(captured[0].layer(2), variant.edit(2, captured[1].layer(2)))
+        columns = list(variant.tokens)
+        if variant.kind != "value":
+            saved = unit.tensors[f"2.keys@{variant.strength:g}"]
+            assert torch.equal(saved[:, columns], bank.keys[:, columns])
+        if variant.kind != "key":
+            saved = unit.tensors[f"2.values@{variant.strength:g}"]
+            assert torch.equal(saved[:, columns], bank.values[:, columns])
+
+
+def test_a_record_holds_the_four_cell_effect_of_its_span_and_its_residual(finished: Path) -> None:
+    rows = read_table(finished / "units" / "retrieval-001" / "records.parquet").to_pylist()
+    for span in range(8):
+        mine = {(r["kind"], r["strength"]): r for r in rows if r["span"] == span}
+        joint = mine["joint", 1.0]
+        executed = joint["effect"] - mine["key", 1.0]["effect"] - mine["value", 1.0]["effect"]
+        assert joint["executed_interaction"] == executed
+        assert joint["interaction_residual"] == executed - joint["part_interaction"]
+        assert mine["joint", 0.5]["executed_interaction"] is None
+        assert mine["key", 1.0]["part_interaction"] == 0
+        assert mine["key", 1.0]["part_value"] == 0
+        for row in mine.values():
+            assert row["effect"] == row["margin"] - row["control"]
+
+
+def test_tables_are_what_the_records_say(finished: Path) -> None:
+    records = read_records(finished).tables["records"]
+    joint = records.filter(
+        (pc.field("kind") == "joint") & (pc.field("strength") == 1.0)
+    ).to_pylist()
+    found = tables(finished)
+    row = dict(zip(found["coverage"].columns, found["coverage"].rows[0], strict=True))
+    for name, column in (("exact joint", "predicted_joint"), ("separate", "predicted_separate")):
+        errors = [abs(r[column] - r["effect"]) for r in joint]
+        assert row[name] == pytest.approx(np.mean(errors), rel=1e-12)
+    assert row["zero"] == pytest.approx(np.mean([abs(r["effect"]) for r in joint]), rel=1e-12)
+    paired = {r[2]: r for r in found["paired"].rows}
+    assert paired["separate"][3] == pytest.approx(row["exact joint"] - row["separate"], rel=1e-9)
+    assert [r[2] for r in found["strengths"].rows] == [0.5, 1.0]
+    audit = dict(found["audit"].rows)
+    assert audit["executed interventions"] == audit["expected interventions"] == 96
+    assert audit["duplicates"] == audit["checks failed"] == 0
+    assert len(found["interventions"].rows) == 24
+
+
+def test_a_summary_needs_records_only_and_is_the_same_each_time(
+    copied: Path, tmp_path: Path
+) -> None:
+    before = summary_files(read_records(copied))
+    for unit in (copied / "units").iterdir():
+        assert (unit / CAPTURES).exists()
+    written = write_summary(read_records(copied), tmp_path / "tables")
+    assert {path.name: path.read_bytes() for path in written} == before
+    assert "INCOMPLETE" not in before["summary.md"].decode()
+    shutil.rmtree(copied / "units" / "retrieval-002")
+    assert b"INCOMPLETE" in summary_files(read_records(copied))["summary.md"]
+
+
+def test_an_archive_stands_alone_without_tensors_texts_or_places(
+    copied: Path, tmp_path: Path
+) -> None:
+    manifest = archive(copied, tmp_path / "archive")
+    names = {path.name for path in (tmp_path / "archive").iterdir()}
+    assert {"records.parquet", "audit.parquet", "manifest.json", "summary.md"} <= names
+    assert not [name for name in names if name.endswith("safetensors")]
+    text = manifest.read_text()
+    assert str(tmp_path) not in text
+    assert json.loads(text)["command"] == command(read_records(copied))
+    assert json.loads(text)["rows"] == {"records": 96, "audit": 3}
+    sealed = {"records.parquet", "audit.parquet", "prompts.json", "preflight.json"}
+    assert set(json.loads(text)["sha256"]) == sealed
+    again = read_records(tmp_path / "archive")
+    assert summary_files(again) == summary_files(read_records(copied))
+    with pytest.raises(ShardError, match="`archive` must be empty or new"):
+        archive(copied, tmp_path / "archive")
+    (tmp_path / "archive" / "records.parquet").write_bytes(b"no")
+    with pytest.raises(ShardError, match=r"records\.parquet is missing or damaged"):
+        read_records(tmp_path / "archive")
+    shutil.rmtree(copied / "units" / "retrieval-002")
+    with pytest.raises(ShardError, match="must be finished before it is archived"):
+        archive(copied, tmp_path / "other")
+
+
+def test_a_layer_with_a_softcap_is_refused(embedded: Any) -> None:
+    model, tokenizer = embedded
+    with attach(model, tokenizer=tokenizer) as instrument:
+        layer = instrument.capture(range(3, 27), answer=3, versus=5, layers=[1]).layer(1)
+    with pytest.raises(ValueError, match=r"Layer 1 must be plain softmax attention.*a softcap"):
+        joint_predictors.require_plain(replace(layer, softcap=30.0))
+    with pytest.raises(ValueError, match="it has sinks"):
+        joint_predictors.require_plain(replace(layer, sinks=torch.zeros(layer.heads)))
+
+
+def test_tables_in_three_forms() -> None:
+    table = Table("t", "A title", ("what", "|I|"), (("a_b", 0.00012345), ("c", None)), "A note.")
+    assert as_markdown(table).splitlines()[2] == r"| what | \|I\| |"
+    assert "| a_b | 1.23e-04 |" in as_markdown(table)
+    assert r"a\_b & $1.23\times10^{-4}$\\" in as_latex(table)
+    assert as_csv(table) == "what,|I|\na_b,0.00012345\nc,\n"

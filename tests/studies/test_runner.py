@@ -1,0 +1,221 @@
+"""Running and resuming: what is kept, what is refused, and that a kill changes no record."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from finite_calculus.studies import directory, runner
+from finite_calculus.studies.directory import ChangedRunError
+from finite_calculus.studies.shards import ShardError
+from finite_calculus.studies.study import GateShutError
+from native_checks import preflight
+from native_checks.preflight import PreflightReport
+from native_checks.records import Check, counted
+from tests.studies.conftest import small
+
+Runs = Callable[..., Any]
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """Every file of the units and weights but the seals, which hold times."""
+    return {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for part in (directory.UNITS, directory.WEIGHTS)
+        for path in sorted((run / part).rglob("*"))
+        if path.is_file() and path.name != "seal.json"
+    }
+
+
+def test_a_run_leaves_its_settings_gate_prompts_and_one_shard_per_pair(finished: Path) -> None:
+    record = directory.read_run(finished)
+    assert record.units == ("retrieval-000", "retrieval-001", "retrieval-002")
+    assert record.identity["settings"]["places"][0]["strengths"] == [1.0, 0.5]
+    assert json.loads((finished / "preflight.json").read_text())["checks"]
+    names = {Path(name).name for name in contents(finished)}
+    assert names == {"records.parquet", "audit.parquet", "captures.safetensors"}
+    assert "retrieval-002 in" in (finished / "run.log").read_text()
+
+
+def test_a_run_goes_on_at_the_next_unit_and_ends_in_the_same_bytes(
+    runs: Runs, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = json.loads((finished / "preflight.json").read_text())
+    passed = PreflightReport(tuple(Check(**check) for check in saved["checks"]), {})
+    monkeypatch.setattr(runner, "preflight", lambda *_, **__: passed)
+    seen: list[str] = []
+    first = runs(tmp_path / "run", limit=1, report=lambda unit, done, total: seen.append(unit))
+    assert (first.done, first.total) == (1, 3)
+    monkeypatch.setattr(runner, "preflight", None)  # saved open: not run again
+    assert runs(tmp_path / "run", report=lambda unit, *_: seen.append(unit)).done == 3
+    assert seen == ["", "retrieval-000", "", "retrieval-001", "retrieval-002"]
+    assert contents(tmp_path / "run") == contents(finished)
+
+
+def test_a_finished_run_has_nothing_left_to_do(runs: Runs, copied: Path) -> None:
+    before = contents(copied)
+    assert runs(copied).done == 3
+    assert contents(copied) == before
+
+
+def test_a_changed_setting_is_refused_with_the_difference(runs: Runs, copied: Path) -> None:
+    before = contents(copied)
+    with pytest.raises(ChangedRunError, match=r"settings\.batch: 26 → 13"):
+        runs(copied, small(batch=13))
+    with pytest.raises(ChangedRunError, match=r"settings\.places\.0\.layer: 2 → 3"):
+        runs(copied, small(layers=[3]))
+    assert contents(copied) == before
+
+
+def test_a_changed_model_is_refused(embedded: tuple[Any, Any], runs: Runs, copied: Path) -> None:
+    model, _ = embedded
+    weight = model.model.layers[0].mlp.down_proj.weight
+    before = weight.detach().clone()
+    with torch.no_grad():
+        weight[0, 0] += 1
+    try:
+        with pytest.raises(ChangedRunError, match=r"made_with\.weights: \w{12}… → \w{12}…"):
+            runs(copied)
+    finally:
+        with torch.no_grad():
+            weight.copy_(before)
+
+
+def test_other_code_is_refused(runs: Runs, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("finite_calculus.studies.identity.code_hash", lambda: "c" * 64)
+    with pytest.raises(ChangedRunError, match=r"made_with\.sources: \w{12}… → c{12}…"):
+        runs(copied)
+
+
+def test_a_damaged_shard_is_named_and_not_overwritten(runs: Runs, copied: Path) -> None:
+    target = copied / "units" / "retrieval-001" / "records.parquet"
+    blob = bytearray(target.read_bytes())
+    blob[100] ^= 1
+    target.write_bytes(blob)
+    with pytest.raises(ShardError, match=r"units/retrieval-001/records\.parquet: damaged"):
+        runs(copied)
+    assert target.read_bytes() == blob
+
+
+def test_a_foreign_unit_and_a_foreign_directory_are_refused(
+    runs: Runs, copied: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(copied / "units" / "retrieval-000", copied / "units" / "retrieval-099")
+    with pytest.raises(ShardError, match=r"units/retrieval-099: foreign"):
+        runs(copied)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("dear")
+    with pytest.raises(ShardError, match=r"it holds thesis\.tex and no run\.json"):
+        runs(other)
+    assert (other / "thesis.tex").read_text() == "dear"
+
+
+def test_a_unit_moved_away_is_computed_again_to_the_same_bytes(runs: Runs, copied: Path) -> None:
+    before = contents(copied)
+    shutil.rmtree(copied / "units" / "retrieval-001")
+    left = copied / "units" / "retrieval-001.part"
+    left.mkdir()
+    (left / "records.parquet").write_bytes(b"half")
+    assert runs(copied).done == 3
+    assert contents(copied) == before
+    assert "was left by an interrupted run" in (copied / "run.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("run.json", "{}", r"run\.json is damaged"),
+        ("prompts.json", "{}", r"prompts\.json is damaged"),
+        ("preflight.json", "{", r"preflight\.json is damaged"),
+    ],
+)
+def test_damaged_records_of_the_run_itself_are_named(
+    runs: Runs, copied: Path, name: str, text: str, message: str
+) -> None:
+    (copied / name).write_text(text)
+    with pytest.raises(ShardError, match=message):
+        runs(copied)
+    assert (copied / name).read_text() == text
+
+
+def test_a_changed_run_record_does_not_pass_for_another_fingerprint(copied: Path) -> None:
+    record = json.loads((copied / "run.json").read_text())
+    record["identity"]["settings"]["batch"] = 13
+    (copied / "run.json").write_text(json.dumps(record))
+    with pytest.raises(ShardError, match="its fingerprint is not that of its contents"):
+        directory.read_run(copied)
+
+
+def test_a_shut_gate_stops_the_run_and_is_saved(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = lambda bench: counted("a made-up check", 1, "it must fail")  # noqa: E731
+    monkeypatch.setattr(preflight, "CHECKS", (broken,))
+    with pytest.raises(GateShutError, match="shut by a made-up check; nothing was run"):
+        runs(tmp_path / "run")
+    assert "a made-up check" in (tmp_path / "run" / "preflight.json").read_text()
+    assert not (tmp_path / "run" / "units").exists()
+    assert "stopped: GateShutError" in (tmp_path / "run" / "run.log").read_text()
+
+
+def test_two_runs_at_once_in_one_directory_are_refused(runs: Runs, copied: Path) -> None:
+    with directory.locked(copied), pytest.raises(ShardError, match="another process runs in"):
+        runs(copied)
+
+
+def test_a_limit_below_one_is_refused(runs: Runs, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="`limit` must be at least 1 unit; got 0"):
+        runs(tmp_path / "run", limit=0)
+    assert not (tmp_path / "run").exists()
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from finite_calculus.checkpoints import load
+from finite_calculus.studies.joint_kv import STUDY, JointKVSettings
+from finite_calculus.studies.runner import run
+settings = JointKVSettings.model_validate_json(sys.argv[1])
+model, tokenizer = load(settings.model)
+report = lambda *state: print(*state, flush=True)
+run(STUDY, settings, Path(sys.argv[2]), model=model, tokenizer=tokenizer, report=report)
+"""
+
+
+def start(settings: Any, out: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, settings.model_dump_json(), str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_killed_at_random_moments_a_run_ends_in_the_same_bytes(
+    finished: Path, tmp_path: Path
+) -> None:
+    # Two kills after the gate; `bench/kill_study.py` makes fifty, before it too.
+    draw = random.Random(981)
+    without = shutil.ignore_patterns(directory.UNITS, directory.WEIGHTS)
+    out = Path(shutil.copytree(finished, tmp_path / "run", ignore=without))
+    for _ in range(2):
+        with start(small(), out) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(draw.uniform(0.0, 0.5))
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+    with start(small(), out) as process:
+        process.communicate()
+    assert process.returncode == 0
+    assert contents(out) == contents(finished)

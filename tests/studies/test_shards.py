@@ -1,0 +1,113 @@
+"""Shards: whole or not at all, never overwritten, damage and foreign files found by name."""
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from finite_calculus.studies import shards
+from finite_calculus.studies.shards import ShardError, commit, discard_part, problems
+
+FILES = {"records.parquet": b"rows", "captures.safetensors": b"tensors"}
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Path:
+    target = tmp_path / "units" / "unit-000"
+    commit(target, FILES, fingerprint="f" * 64)
+    return target
+
+
+def test_a_committed_shard_is_sound_and_leaves_no_temporary_file(shard: Path) -> None:
+    assert problems(shard, "f" * 64) == []
+    assert [path.name for path in shard.parent.iterdir()] == ["unit-000"]
+    seal = json.loads((shard / "seal.json").read_text())
+    assert set(seal["sha256"]) == set(FILES)
+    assert seal["fingerprint"] == "f" * 64
+
+
+def test_a_second_commit_does_not_overwrite(shard: Path) -> None:
+    with pytest.raises(ShardError, match="unit-000 must not exist yet"):
+        commit(shard, {"records.parquet": b"other"}, fingerprint="f" * 64)
+    assert (shard / "records.parquet").read_bytes() == b"rows"
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_dying_at_any_write_leaves_nothing_under_the_final_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    calls = []
+
+    def dying(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", dying)
+    with pytest.raises(KeyboardInterrupt):
+        commit(tmp_path / "unit-000", FILES, fingerprint="f" * 64)
+    assert not (tmp_path / "unit-000").exists()
+    assert (tmp_path / "unit-000.part").exists()
+
+
+def test_every_file_is_flushed_before_the_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    flush, rename = os.fsync, os.rename
+    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("flush"), flush(handle)))
+    monkeypatch.setattr(os, "rename", lambda a, b: (events.append("rename"), rename(a, b)))
+    commit(tmp_path / "unit-000", FILES, fingerprint="f" * 64)
+    # Two files, the seal and the directory; then the rename; then the directory above.
+    assert events == ["flush"] * 4 + ["rename", "flush"]
+
+
+def test_damage_is_named_file_by_file(shard: Path) -> None:
+    (shard / "records.parquet").write_bytes(b"Rows")
+    (shard / "captures.safetensors").unlink()
+    (shard / "notes.txt").write_text("mine")
+    found = problems(shard, "f" * 64)
+    assert len(found) == 3
+    assert "captures.safetensors: missing" in found[0]
+    assert "records.parquet: damaged; its sha256" in found[1]
+    assert "notes.txt: foreign" in found[2]
+
+
+def test_a_shard_of_another_run_or_without_a_seal_is_foreign(shard: Path) -> None:
+    assert "foreign" in problems(shard, "e" * 64)[0]
+    (shard / "seal.json").write_text("{")
+    assert "no readable seal.json" in problems(shard, "f" * 64)[0]
+
+
+def test_a_renamed_shard_is_foreign(shard: Path) -> None:
+    other = shard.rename(shard.with_name("unit-001"))
+    assert "its seal is of unit unit-000" in problems(other, "f" * 64)[0]
+
+
+def test_leftovers_are_removed_only_if_a_commit_could_have_written_them(tmp_path: Path) -> None:
+    part = tmp_path / "unit-000.part"
+    part.mkdir()
+    (part / "records.parquet").write_bytes(b"half")
+    (part / "thesis.tex").write_bytes(b"dear")
+    with pytest.raises(ShardError, match=r"thesis\.tex is foreign"):
+        discard_part(part, list(FILES))
+    assert (part / "records.parquet").exists()
+    (part / "thesis.tex").unlink()
+    discard_part(part, list(FILES))
+    assert not part.exists()
+
+
+def test_tables_have_the_same_bytes_each_time_and_carry_their_words(tmp_path: Path) -> None:
+    schema = pa.schema([("a", pa.float64()), ("b", pa.string())])
+    rows = [{"a": 0.1, "b": "x"}, {"a": None, "b": "y"}]
+    blob = shards.encode_table(rows, schema, unit="u")
+    assert blob == shards.encode_table(rows, schema, unit="u")
+    (tmp_path / "t.parquet").write_bytes(blob)
+    table = shards.read_table(tmp_path / "t.parquet")
+    assert table.to_pylist() == rows
+    assert table.schema.metadata[b"unit"] == b"u"
+    (tmp_path / "t.parquet").write_bytes(b"no")
+    with pytest.raises(ShardError, match=r"t\.parquet must be a Parquet file"):
+        shards.read_table(tmp_path / "t.parquet")
