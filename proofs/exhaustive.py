@@ -177,7 +177,7 @@ def _decide(name: str, x: float) -> float:
     with arb_precision(_ARB_BITS):
         exact = kernel.exact(flint.arb(x))
         coarse = float(exact.mid())
-        unit = ulps(np.float32([0.0]), np.array([coarse]))[0]
+        unit = ulps(np.zeros(1), np.array([coarse]))[0]
         if not np.isfinite(found[0]) or unit == 0:
             return float(ulps(found, np.array([coarse]))[0])
         step = abs(coarse) / unit
