@@ -117,7 +117,11 @@ from finite_calculus.singles import (
     PreparedSingles as PreparedSingles,
     prepare_singles as prepare_singles,
 )
-from finite_calculus.spans import prepare_spans as prepare_spans
+from finite_calculus.spans import (
+    Bank as Bank,
+    prepare_spans as prepare_spans,
+    read_bank as read_bank,
+)
 from finite_calculus.sparse import PreparedGroups as PreparedGroups, prepare as prepare
 
 __version__ = "0.1.0"

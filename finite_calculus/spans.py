@@ -1,64 +1,113 @@
 """Contiguous spans of keys as candidate groups: Section 4 and Appendix D (main:sparse).
 
-Nothing here grows as candidates × keys. The baseline is read once; spans with at most half of the mass
-need only their own keys, and what a heavier span leaves is summed from blocks of √N keys: the whole
+Nothing here grows as candidates × keys. The bank is read once; spans with at most half of the mass need
+only their own keys, and what a heavier span leaves is summed from blocks of √N keys: the whole
 blocks outside the span, and the outer parts of the two blocks in which it begins and ends.
 """
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus._complement import Outside, Total, chunk, joined, normalised
-from finite_calculus.readout import Readout, freeze, relative_scores
-from finite_calculus.rounding import value_of
+from finite_calculus._complement import Total, chunk, joined, normalised
+from finite_calculus.readout import Readout, at_reference, freeze, relative_scores
 from finite_calculus.sparse import (
     PreparedGroups,
     Source,
+    assemble,
     gather,
     gather_vectors,
-    gathered,
-    with_rest,
+    plain,
+    require_attended,
 )
 
 
-def prepare_spans(
-    scores: Float[Tensor, "*batch keys"],
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """A bank of keys, read once for the preparation of any number of spans; build with `read_bank`.
+
+    `probs` is the softmax of the scores, `pivot` the value of the dominant key and `mean` the readout
+    measured from it, as in `Readout`. `attended` is None if every key is.
+    """
+
+    scores: Float[Tensor, "*batch keys"]
+    values: Float[Tensor, "*batch keys width"]
+    attended: Bool[Tensor, "*batch keys"] | None
+    probs: Float[Tensor, "*batch keys"]
+    pivot: Float[Tensor, "*batch 1 width"]
+    mean: Float[Tensor, "*batch 1 width"]
+
+    @property
+    def output(self) -> Float[Tensor, "*batch width"]:
+        """The readout y = Σ p v."""
+        return (self.pivot + self.mean).squeeze(-2)
+
+    @cached_property
+    def readout(self) -> Readout:
+        """The frozen readout, with all its statistics of single keys."""
+        return freeze(self.scores, self.values, mask=self.attended)
+
+    @cached_property
+    def _blocks(self) -> "_Blocks":
+        return _cut(self.readout)
+
+
+def read_bank(
+    scores: Float[Tensor, "*scores keys"],
     values: Float[Tensor, "*values keys width"],
-    starts: Int[Tensor, " candidates"],
-    width: int,
     *,
     mask: Bool[Tensor, "*mask keys"] | None = None,
-) -> PreparedGroups:
-    """Prepare the spans starts[c], …, starts[c] + width − 1 for exact sparse edits (Section 4).
+) -> Bank:
+    """Read a bank of keys once, for `prepare_spans` (eq:attention).
 
-    The same as `prepare(freeze(scores, values, mask=mask), groups)` for these groups of keys, without
-    the statistics of single keys that a readout holds. Values may be contracted with a gradient
+    Arguments are those of `freeze`, and are refused as there. Values may be contracted with a gradient
     beforehand, which leaves them a width of 1.
     """
-    _checks.last_axes("scores", scores, (None,), "(..., keys)")
-    _check_spans(starts, width, scores.shape[-1])
+    if mask is not None or not _simple(scores, values):
+        return _from_readout(freeze(scores, values, mask=mask))
+    probs = torch.softmax(scores, -1)
+    dominant = scores.argmax(-1, keepdim=True).unsqueeze(-1)
+    pivot = torch.gather(values, -2, dominant.expand(*dominant.shape[:-1], values.shape[-1]))
+    mean = (probs.unsqueeze(-1) * (values - pivot)).sum(-2, keepdim=True)
+    return Bank(scores, values, None, probs, pivot, mean)
+
+
+def prepare_spans(bank: Bank, starts: Int[Tensor, " candidates"], width: int) -> PreparedGroups:
+    """Prepare the spans starts[c], …, starts[c] + width − 1 for exact sparse edits (Section 4).
+
+    The same as `prepare` for these groups of keys. Work and memory grow with the members of the spans
+    alone: prepare many spans in portions.
+    """
+    _check_spans(starts, width, bank.scores.shape[-1])
     starts = starts.long()
     index = starts.unsqueeze(-1) + torch.arange(width, device=starts.device)
-    source = Source(lambda: freeze(scores, values, mask=mask), index, _outside_spans(starts, width))
-    if mask is not None or not _plain(scores, values):
-        return gathered(source.readout(), source, "starts")
-    return _read_once(scores, values, source)
+    source = Source(
+        lambda: bank.readout, index, lambda _, some: _outside(bank, starts[some], width)
+    )
+    # Few keys are bound by the number of operations, so they stay one axis as long as possible.
+    flat, shape = index.flatten(), (*bank.scores.shape[:-1], *index.shape)
+    probs, vectors = bank.probs.index_select(-1, flat), bank.values.index_select(-2, flat)
+    pulls = probs.unsqueeze(-1) * ((vectors - bank.pivot) - bank.mean)
+    inside = None if bank.attended is None else gather(bank.attended, index)
+    return assemble(
+        bank.scores.index_select(-1, flat).reshape(shape),
+        vectors.reshape(*shape, vectors.shape[-1]),
+        probs.reshape(shape),
+        pulls.reshape(*shape, vectors.shape[-1]),
+        require_attended("starts", inside),
+        source,
+    )
 
 
-def _outside_spans(starts: Int[Tensor, " candidates"], width: int) -> Outside:
-    """Complements of spans of keys, from blocks of √N keys."""
-
-    def outside(readout: Readout, some: Tensor) -> Total:
-        blocks = _cut(readout)
-        few = starts.index_select(0, some).split(blocks.chunk)
-        return joined([_left_by(blocks, part, width) for part in few])
-
-    return outside
+def _outside(bank: Bank, starts: Tensor, width: int) -> Total:
+    """What spans leave of the bank, a chunk of spans at a time."""
+    blocks = bank._blocks
+    return joined([_left_by(blocks, few, width) for few in starts.split(blocks.chunk)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,40 +180,25 @@ def _extended(per_key: Tensor, spare: int, axis: int) -> Tensor:
     return torch.cat([per_key, padding], axis)
 
 
-def _read_once(scores: Tensor, values: Tensor, source: Source) -> PreparedGroups:
-    """Prepare spans of a bank that is attended throughout, reading it once.
-
-    Values are measured from the dominant key, as in `Readout`. Small banks are bound by the number
-    of operations, so the gathered keys stay one axis until everything is known of them.
-    """
-    flat, shape = source.index.flatten(), (*scores.shape[:-1], *source.index.shape)
-    probs = torch.softmax(scores, -1)
-    dominant = scores.argmax(-1, keepdim=True).unsqueeze(-1)
-    pivot = torch.gather(values, -2, dominant.expand(*dominant.shape[:-1], values.shape[-1]))
-    mean = (probs.unsqueeze(-1) * (values - pivot)).sum(-2, keepdim=True)
-    inside, vectors = probs.index_select(-1, flat), values.index_select(-2, flat)
-    pulls = inside.unsqueeze(-1) * ((vectors - pivot) - mean)
-    inside = inside.reshape(shape)
-    prepared = PreparedGroups(
-        scores=scores.index_select(-1, flat).reshape(shape),
-        values=vectors.reshape(*shape, -1),
-        probs=inside,
-        pulls=pulls.reshape(*shape, -1),
-        rest=1 - inside.sum(-1, keepdim=True),
-        heavy=None,
-        direct=True,
-        source=source,
+def _from_readout(readout: Readout) -> Bank:
+    everything = bool(readout.attended.all())
+    return Bank(
+        scores=readout.scores,
+        values=readout.values,
+        attended=None if everything else readout.attended,
+        probs=readout.probs,
+        pivot=at_reference(readout, readout.values, feature_axes=1),
+        mean=readout.mean_offset.unsqueeze(-2),
     )
-    return with_rest(prepared)
 
 
-def _plain(scores: Tensor, values: Tensor) -> bool:
+def _simple(scores: Tensor, values: Tensor) -> bool:
     """Whether the bank can be read as it is; otherwise `freeze` broadcasts it or says what is wrong."""
     if scores.shape != values.shape[:-1] or scores.dtype != values.dtype or not scores.numel():
         return False
     if scores.dtype not in (torch.float32, torch.float64):
         return False
-    return all(math.isfinite(value_of(part).detach().sum()) for part in (scores, values))
+    return math.isfinite(plain(scores).sum()) and math.isfinite(plain(values).sum())
 
 
 def _check_spans(starts: Tensor, width: int, keys: int) -> None:

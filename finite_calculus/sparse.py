@@ -23,6 +23,9 @@ from finite_calculus.readout import Readout, at_reference, evaluate, relative_sc
 from finite_calculus.response import finite_response
 from finite_calculus.rounding import value_of
 
+# The largest exponents d for the quotient: log(1/eps).
+_REACH = {dtype: -math.log(torch.finfo(dtype).eps) for dtype in (torch.float32, torch.float64)}
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -123,11 +126,13 @@ class PreparedGroups:
             return False
         if value_delta is not None:
             fits = _fits(value_delta, self.values)
-            if not fits or not math.isfinite(value_of(value_delta).detach().sum()):
+            if not fits or not math.isfinite(plain(value_delta).sum()):
                 return False
-        lowest, highest = torch.aminmax(value_of(score_delta).detach())
-        reach = -math.log(torch.finfo(score_delta.dtype).eps)
-        return float(highest) <= reach and float(lowest) >= (-reach if self.heavy else -1e300)
+        lowest, highest = torch.aminmax(plain(score_delta))
+        reach = _REACH[score_delta.dtype]
+        if not float(highest) <= reach:
+            return False
+        return float(lowest) >= -reach if self.heavy else math.isfinite(lowest)
 
     def _quotient(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
         """The paper's quotient, with p expm1(d) = p e^c expm1(d − c) + p expm1(c) if a group is heavy.
@@ -175,37 +180,42 @@ def prepare(readout: Readout, groups: Int[Tensor, "candidates members"]) -> Prep
     _checks.exact_axes("groups", groups, (None, None), "(candidates, members)")
     _require_distinct(groups)
     index = groups.long()
-    return gathered(readout, Source(lambda: readout, index, outside_groups(index)), "groups")
+    probs = gather(readout.probs, index)
+    return assemble(
+        gather(readout.scores, index),
+        gather_vectors(readout.values, index),
+        probs,
+        probs.unsqueeze(-1) * gather_vectors(readout.centred, index),
+        require_attended("groups", gather(readout.attended, index)),
+        Source(lambda: readout, index, outside_groups(index)),
+    )
 
 
-def gathered(readout: Readout, source: Source, name: str) -> PreparedGroups:
-    """Prepare the groups of a source from its readout."""
-    index = source.index
-    inside = gather(readout.attended, index)
+def require_attended(name: str, inside: Tensor | None) -> bool:
+    """Whether all members of all groups are attended; raise if a group has none that is."""
+    if inside is None:
+        return True
     if not bool(inside.any(-1).all()):
         raise ValueError(
             f"`{name}` must each contain an attended key in every row of the batch; got a group with "
             f"none. Editing keys that are not attended changes nothing: drop the candidate."
         )
-    probs = gather(readout.probs, index)
-    centred = gather_vectors(readout.centred, index)
-    prepared = PreparedGroups(
-        scores=gather(readout.scores, index),
-        values=gather_vectors(readout.values, index),
-        probs=probs,
-        pulls=probs.unsqueeze(-1) * centred,
-        rest=1 - probs.sum(-1, keepdim=True),
-        heavy=None,
-        direct=bool(inside.all()),
-        source=source,
-    )
-    return with_rest(prepared)
+    return bool(inside.all())
 
 
-def with_rest(prepared: PreparedGroups) -> PreparedGroups:
-    """Sum the rest of every group that holds more than half of the mass on its own."""
-    if not prepared.rest.numel() or float(value_of(prepared.rest).detach().amin()) >= 0.5:
+def assemble(
+    scores: Tensor, values: Tensor, probs: Tensor, pulls: Tensor, direct: bool, source: Source
+) -> PreparedGroups:
+    """Groups with the probability of their rest: 1 − α, or summed anew if α exceeds one half."""
+    rest = 1 - probs.sum(-1, keepdim=True)
+    prepared = PreparedGroups(scores, values, probs, pulls, rest, None, direct, source)
+    if not rest.numel() or float(plain(rest).amin()) >= 0.5:
         return prepared
+    return _with_rest(prepared)
+
+
+def _with_rest(prepared: PreparedGroups) -> PreparedGroups:
+    """Sum the rest of every group that holds more than half of the mass on its own."""
     light = prepared.rest >= 0.5
     readout, candidates = prepared.source.readout(), light.shape[-2]
     some = (~light).reshape(-1, candidates).any(0).nonzero().squeeze(-1)
@@ -230,6 +240,12 @@ def with_rest(prepared: PreparedGroups) -> PreparedGroups:
 def _placed(light: Tensor, heavy: Tensor, place: Tensor) -> Tensor:
     """Entry `place[c]` of the candidates followed by the heavy ones."""
     return torch.cat([light, heavy], -2).index_select(-2, place)
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The numbers alone, without error bounds or a graph, to decide on."""
+    tensor = value_of(tensor)
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def gather(per_key: Tensor, index: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ _BUILDERS = {
     "Certificate": "certify",
     "QueryControl": "control_query",
     "Readout": "freeze",
+    "Bank": "read_bank",
     "Rotary": "rotate",
 }
 

@@ -55,8 +55,8 @@ def _on_groups(method: str, *names: str) -> Callable:
 
 def _on_spans(method: str, *names: str) -> Callable:
     def compute(case: Case):
-        spans = (case["starts"], case["members"])
-        prepared = fc.prepare_spans(case["scores"], case["values"], *spans)
+        bank = fc.read_bank(case["scores"], case["values"])
+        prepared = fc.prepare_spans(bank, case["starts"], case["members"])
         return getattr(prepared, method)(*[case[name] for name in names])
 
     return compute
@@ -186,6 +186,12 @@ def _comparisons() -> list[Comparison]:
             _on_groups("deletion"),
             lambda num, **case: of_bank.deletion_response(num, **_removed(case)),
             cases.proper_groups,
+        ),
+        Comparison(
+            "Bank.output",
+            lambda case: fc.read_bank(case["scores"], case["values"]).output,
+            of_bank.output,
+            cases.full_bank,
         ),
         Comparison(
             "prepare_spans.response",

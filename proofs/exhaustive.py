@@ -86,7 +86,7 @@ def sweep(
     With `out` the record is kept there, and one made with the same sources is not made again.
     """
     path = out / f"exhaustive-{name}.json" if out else None
-    sources = fingerprint(KERNELS[name], _try)
+    sources = fingerprint(KERNELS[name], _slice, _decide)
     if path is not None and path.exists() and pieces is None:
         record = json.loads(path.read_text())
         if record["sources"] == sources:

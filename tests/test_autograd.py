@@ -99,7 +99,7 @@ RESPONSES: dict[str, Callable[[fc.Readout, Tensor, Tensor], Tensor | tuple[Tenso
 
 
 def spans(readout: fc.Readout) -> fc.PreparedGroups:
-    return fc.prepare_spans(readout.scores, readout.values, STARTS, 2)
+    return fc.prepare_spans(fc.read_bank(readout.scores, readout.values), STARTS, 2)
 
 
 # These need every key attended, or groups of four keys.

@@ -886,7 +886,7 @@ GROUPS = (
         Refusal(
             f"spans: {mistake}",
             lambda bank=bank, spans=spans, mask=mask: fc.prepare_spans(
-                *bank(), *spans(), mask=mask()
+                fc.read_bank(*bank(), mask=mask()), *spans()
             ),
             error,
             says,

@@ -76,7 +76,7 @@ def prepared(call: Callable[..., Any]) -> Case:
 
 def spanned(call: Callable[..., Any]) -> Case:
     def function(s: Tensor, v: Tensor, d: Tensor, e: Tensor) -> Tensor:
-        spans = fc.prepare_spans(s, v, STARTS, 2)
+        spans = fc.prepare_spans(fc.read_bank(s, v), STARTS, 2)
         return call(spans, d[..., SPANS], e[..., SPANS, :])
 
     return Case(function, EDIT)
@@ -496,7 +496,7 @@ def masked_results(garbage: float) -> dict[str, Tensor]:
     )
     readout = fc.freeze(scores, values, mask=MASK)
     groups = fc.prepare(readout, MASKED_GROUPS)
-    spans = fc.prepare_spans(scores, values, MASKED_GROUPS[:, 0], 2, mask=MASK)
+    spans = fc.prepare_spans(fc.read_bank(scores, values, mask=MASK), MASKED_GROUPS[:, 0], 2)
     score_edit, value_edit = score_delta[:, MASKED_GROUPS], value_delta[:, MASKED_GROUPS]
     other = value_delta.sum(-1)
     certificate = fc.certify(readout, score_delta, value_delta, draw(WIDTH))

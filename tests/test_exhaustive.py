@@ -48,12 +48,12 @@ def test_a_reference_that_cannot_tell_units_is_refused(monkeypatch) -> None:
 
 
 def test_one_step_is_one_unit_also_at_the_ends() -> None:
-    numbers = np.float32([1.0, 1.5, 1e-45, 3.0e38])
+    numbers = np.array([1.0, 1.5, 1e-45, 3.0e38], np.float32)
     above = np.nextafter(numbers, np.float32(np.inf))
     assert exhaustive.ulps(above, numbers.astype(np.float64)).tolist() == [1, 1, 1, 1]
     largest = float(np.finfo(np.float32).max)
-    assert exhaustive.ulps(np.float32([np.inf]), np.array([largest]))[0] == 1
-    assert exhaustive.ulps(np.float32([np.inf]), np.array([math.inf]))[0] == 0
+    assert exhaustive.ulps(np.array([np.inf], np.float32), np.array([largest]))[0] == 1
+    assert exhaustive.ulps(np.array([np.inf], np.float32), np.array([math.inf]))[0] == 0
 
 
 def test_a_whole_sweep_is_recorded_once(tmp_path, monkeypatch) -> None:

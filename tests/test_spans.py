@@ -44,7 +44,7 @@ def edits(strength: float) -> tuple[Tensor, Tensor]:
 def test_spans_are_groups_of_neighbouring_keys(lead: float, strength: float):
     scores, values = bank(lead)
     score_delta, value_delta = edits(strength)
-    spans = fc.prepare_spans(scores, values, STARTS, SPAN)
+    spans = fc.prepare_spans(fc.read_bank(scores, values), STARTS, SPAN)
     groups = fc.prepare(fc.freeze(scores, values), SPANS)
     assert (spans.heavy is None) == (lead <= 0)
     assert_agree(
@@ -58,7 +58,7 @@ def test_spans_are_groups_of_neighbouring_keys(lead: float, strength: float):
 
 @pytest.mark.parametrize("lead", [0.0, 5.0, 30.0])
 def test_the_quotient_and_the_small_readout_agree(lead: float):
-    spans = fc.prepare_spans(*bank(lead), STARTS, SPAN)
+    spans = fc.prepare_spans(fc.read_bank(*bank(lead)), STARTS, SPAN)
     score_delta, value_delta = edits(1.0)
     assert spans.direct
     padding = torch.zeros(3, len(STARTS), 1).double()
@@ -75,7 +75,7 @@ def test_chunks_of_candidates_change_nothing(method: str, monkeypatch: pytest.Mo
 
     def results() -> list[Tensor]:
         readout = fc.freeze(scores, values)
-        whole = fc.prepare_spans(scores, values, STARTS, SPAN)
+        whole = fc.prepare_spans(fc.read_bank(scores, values), STARTS, SPAN)
         prepared = whole if method == "prepare_spans" else fc.prepare(readout, SPANS)
         return [prepared.response(*edits(1.0)), fc.deletion_response(readout, removed)]
 
@@ -90,7 +90,7 @@ def test_a_mask_leaves_the_attended_keys_of_a_span():
     mask = torch.rand(3, KEYS, generator=torch.Generator().manual_seed(4)) < 0.7
     mask[:, 12] = mask[:, 2] = mask[:, 7] = mask[:, 18] = mask[:, 22] = mask[:, 33] = True
     score_delta, value_delta = edits(1.0)
-    spans = fc.prepare_spans(scores, values, STARTS, SPAN, mask=mask)
+    spans = fc.prepare_spans(fc.read_bank(scores, values, mask=mask), STARTS, SPAN)
     groups = fc.prepare(fc.freeze(scores, values, mask=mask), SPANS)
     assert_agree(
         spans.response(score_delta, value_delta), groups.response(score_delta, value_delta)
@@ -119,7 +119,7 @@ def test_memory_does_not_grow_as_candidates_times_keys(lead: float):
     scores[:, 1000] += lead + 10
     starts = torch.arange(keys - span + 1)
     with Largest() as largest:
-        spans = fc.prepare_spans(scores, values, starts, span)
+        spans = fc.prepare_spans(fc.read_bank(scores, values), starts, span)
         spans.response(draw(1, len(starts), span, seed=2))
         spans.deletion()
         spans.bank  # noqa: B018 (built on demand)
@@ -130,6 +130,6 @@ def test_memory_does_not_grow_as_candidates_times_keys(lead: float):
 
 def test_increments_may_be_formed_from_the_members():
     scores, values = draw(KEYS), draw(KEYS, WIDTH, seed=1)
-    spans = fc.prepare_spans(scores, values, STARTS, SPAN)
+    spans = fc.prepare_spans(fc.read_bank(scores, values), STARTS, SPAN)
     assert torch.equal(spans.scores, scores[SPANS])
     assert torch.equal(spans.values, values[SPANS])

@@ -66,3 +66,39 @@ def test_interactions_of_bands_have_finite_gradients_however_rare_the_key(rise: 
     response = fc.band_interaction(fc.freeze(leaves[0], numbers(1, KEYS, 3)), *leaves[1:])
     for gradient in torch.autograd.grad(response.sum(), leaves):
         assert bool(torch.isfinite(gradient).all())
+
+
+@pytest.mark.parametrize("common", [1e4, -1e8])
+@pytest.mark.parametrize("function", [fc.interaction, fc.quadratic_interaction])
+def test_interactions_lose_no_digits_to_a_common_part_of_the_value_edits(function, common: float):
+    reference = getattr(bank, function.__name__)
+    for seed in range(5):
+        scores, score_delta = numbers(seed, 2, KEYS)
+        values, value_delta = numbers(seed + 50, 2, KEYS, 3)
+        value_delta = (value_delta * 2**20).round() / 2**20 + common  # exact: nothing lost here
+        found = function(fc.freeze(scores, values), score_delta, value_delta)
+        case = {"scores": scores, "values": values, "mask": [True] * KEYS}
+        edits = {"score_delta": score_delta, "value_delta": value_delta}
+        assert relative_error(found, reference, **case, **edits) <= PROMISE
+
+
+@pytest.mark.parametrize("rise", [720.0, 740.5, 800.0])
+@pytest.mark.parametrize("function", [fc.remainder_weights, fc.log_ratio, fc.probability_change])
+def test_a_key_that_rises_from_nothing_has_finite_gradients(function, rise: float):
+    scores = torch.tensor([0.0, -740.0, -1.0], dtype=torch.float64, requires_grad=True)
+    score_delta = torch.tensor([0.0, rise, 0.5], dtype=torch.float64, requires_grad=True)
+    result = function(fc.freeze(scores, numbers(1, 3, 2)), score_delta)
+    gradients = torch.autograd.grad(result.sum() + (result * result).sum(), [scores, score_delta])
+    assert bool(torch.isfinite(result).all())
+    for gradient in gradients:
+        assert bool(torch.isfinite(gradient).all())
+
+
+def test_strong_interactions_of_a_batch_are_those_of_its_parts():
+    readout = fc.freeze(numbers(1, 2, KEYS), numbers(2, 2, KEYS, 3))
+    first, second = 5 * numbers(3, 4, 1, KEYS), 5 * numbers(4, 2, KEYS)
+    whole = fc.band_interaction(readout, first, second)
+    assert whole.shape == (4, 2, 3)
+    for index in range(4):
+        part = fc.band_interaction(readout, first[index].expand(2, KEYS), second)
+        assert float((whole[index] - part).abs().max()) <= PROMISE * float(part.abs().max())

@@ -1,0 +1,186 @@
+"""`python -m tests.mutation`: hold the tests of the core against every mutant of it.
+
+Exit code 1 if a mutant survives that `equivalent.toml` does not list, or if the list has an entry
+that is killed or no longer exists. Verdicts are kept, so that a run takes up where the last stopped.
+"""
+
+import argparse
+import json
+import pickle
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation.journal import Journal, complaints, describe, read_equivalents, summary
+from tests.mutation.mutants import Mutant, mutants
+from tests.mutation.profile import Profile
+from tests.mutation.session import Session, Verdict
+
+ROOT = Path(__file__).parents[2]
+TESTS = (
+    "accuracy",
+    "autograd",
+    "axes",
+    "bad_input",
+    "batching",
+    "certificates",
+    "control",
+    "defaults",
+    "devices",
+    "effective",
+    "exhaustive",
+    "kernels",
+    "mixed_types",
+    "pinned_bounds",
+    "quantise",
+    "regimes",
+    "reordering",
+    "restoration",
+    "rounding",
+    "singles",
+    "spans",
+    "structure",
+    "switches",
+)
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is mutated, by which tests it is held, and where verdicts and summaries go."""
+
+    root: Path
+    core: Path
+    tests: Sequence[str]
+    sources: Sequence[str]
+    equivalents: Path
+    build: Path
+    results: Path
+
+
+CORE = Project(
+    root=ROOT,
+    core=ROOT / "finite_calculus",
+    tests=[f"tests/test_{name}.py" for name in TESTS],
+    sources=["finite_calculus/*.py", "tests/*.py", "proofs/*.py", "proofs/references/*.py"],
+    equivalents=Path(__file__).with_name("equivalent.toml"),
+    build=ROOT / "build" / "mutation",
+    results=ROOT / "results" / "mutation",
+)
+
+
+def main(arguments: Sequence[str] | None = None, project: Project = CORE) -> int:
+    """Run the command line; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    files = _files(project, options.files)
+    found = [mutant for file in files for mutant in mutants(project.core / file)]
+    if options.list:
+        print(*map(describe, found), f"{len(found)} mutants", sep="\n")
+        return 0
+    if options.replay:
+        found = [mutant for mutant in found if mutant.id == options.replay]
+        print(*map(describe, found), sep="\n")
+    verdicts = _verdicts(project, found, options)
+    return _report(project, verdicts, set() if options.replay else set(files))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument(
+        "--files", nargs="*", help="only these, of which those outside the core are passed over"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="mutants tried at once")
+    parser.add_argument("--budget", type=float, default=120.0, help="seconds of tests per mutant")
+    parser.add_argument("--fresh", action="store_true", help="forget the verdicts of earlier runs")
+    parser.add_argument("--list", action="store_true", help="list the mutants and stop")
+    parser.add_argument("--replay", metavar="ID", help="try one mutant again")
+    return parser
+
+
+def _files(project: Project, given: list[str] | None) -> list[str]:
+    """Names of the files of the core: all, or those among the given paths."""
+    names = sorted(path.name for path in project.core.glob("*.py"))
+    if given is None:
+        return names
+    paths = {project.core / file if "/" not in file else project.root / file for file in given}
+    return [name for name in names if project.core / name in paths]
+
+
+def _verdicts(
+    project: Project, found: list[Mutant], options: argparse.Namespace
+) -> dict[Mutant, Verdict]:
+    sources = [path for pattern in project.sources for path in project.root.glob(pattern)]
+    path = project.build / "journal.jsonl"
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    journal = Journal.open(path, sources, project.root)
+    again = bool(options.replay)
+    kept = {} if again else {m: v for m in found if (v := journal.verdict(m, options.budget))}
+    left = [mutant for mutant in found if mutant not in kept]
+    print(f"{len(found)} mutants, {len(kept)} verdicts known")
+
+    def work(session: Session) -> None:
+        profile = _profile(session, journal, project, options.jobs)
+        for mutant, verdict in kept.items():
+            session.remember(mutant, verdict)
+        tried = session.verdicts(left, profile, jobs=options.jobs, budget=options.budget)
+        for count, (mutant, verdict) in enumerate(tried, 1):
+            journal.add(mutant, verdict, options.budget)
+            kept[mutant] = verdict
+            _progress(count, len(left), mutant, verdict)
+
+    if left:
+        Session(project.root, project.core, project.tests).run(work)
+    return {mutant: kept[mutant] for mutant in found}
+
+
+def _profile(session: Session, journal: Journal, project: Project, jobs: int) -> Profile:
+    """Durations and covered lines of the tests, kept for each file of tests until a source changes."""
+    paths = {
+        file: project.build / f"{Path(file).stem}-{journal.without_other_tests(file)}.pickle"
+        for file in sorted({test.partition("::")[0] for test in session.items})
+    }
+    missing = [file for file, path in paths.items() if not path.exists()]
+    print(f"Running {len(missing)} files of tests once, unmutated ...", flush=True)
+    for file, found in session.profiles(missing, jobs):
+        project.build.mkdir(parents=True, exist_ok=True)
+        paths[file].write_bytes(pickle.dumps(found))
+    whole = Profile()
+    for path in paths.values():
+        whole.add(pickle.loads(path.read_bytes()))
+    return whole
+
+
+def _progress(count: int, total: int, mutant: Mutant, verdict: Verdict) -> None:
+    place = f"{mutant.file}:{mutant.lines[0]}"
+    print(
+        f"[{count}/{total}] {verdict.outcome:8} {verdict.seconds:6.1f} s {place} {verdict.test}",
+        flush=True,
+    )
+    if verdict.outcome == "survived":
+        print(describe(mutant), flush=True)
+
+
+def _report(project: Project, verdicts: dict[Mutant, Verdict], files: set[str]) -> int:
+    listed = read_equivalents(project.equivalents)
+    project.results.mkdir(parents=True, exist_ok=True)
+    for file in sorted(files):
+        own = {m: verdict for m, verdict in verdicts.items() if m.file == file}
+        if own:
+            counts = summary(file, own, listed)
+            text = json.dumps(counts, indent=1, ensure_ascii=False)
+            (project.results / f"{Path(file).stem}.json").write_text(text + "\n")
+            print(
+                f"{file:16} {counts['mutants']:5} mutants, {counts['killed']:5} killed, "
+                f"{counts['timeout']:3} timed out, {counts['equivalent']:3} equivalent, "
+                f"{len(counts['surviving']):3} survive"
+            )
+    wrong = complaints(verdicts, listed, files)
+    print(*wrong, f"{len(verdicts)} mutants, {len(wrong)} complaints", sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and the children with it
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""The verdicts that are already known, the reviewed list of equivalent mutants, and the summaries."""
+
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.mutation.mutants import Mutant
+from tests.mutation.session import Verdict
+
+Key = tuple[str, str, str, str, int]
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A reviewed mutant that no test can tell from the original, and why."""
+
+    file: str
+    function: str
+    original: str
+    mutated: str
+    reason: str
+    occurrence: int = 0
+
+    @property
+    def key(self) -> Key:
+        return self.file, self.function, self.original, self.mutated, self.occurrence
+
+
+def key_of(mutant: Mutant) -> Key:
+    """What identifies a mutant in the reviewed list."""
+    return mutant.file, mutant.function, mutant.original, mutant.mutated, mutant.occurrence
+
+
+def read_equivalents(path: Path) -> dict[Key, Equivalent]:
+    """The reviewed list; each entry once, each with a reason."""
+    entries = tomllib.loads(path.read_text()).get("equivalent", []) if path.exists() else []
+    listed = [Equivalent(**entry) for entry in entries]
+    found = {one.key: one for one in listed}
+    if len(found) != len(listed) or not all(one.reason.strip() for one in listed):
+        raise ValueError(f"`{path}` must list each mutant once, with a reason.")
+    return found
+
+
+@dataclass
+class Journal:
+    """Verdicts in a file of JSON lines, each valid as long as the sources it was reached with.
+
+    A kill stands while the mutated file and the test that killed are the same; a survival stands
+    only while nothing has changed.
+    """
+
+    path: Path
+    hashes: dict[str, str]
+    known: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: Path, sources: Iterable[Path], root: Path) -> "Journal":
+        """Read what is known; `sources` are the files that verdicts depend on."""
+        data = {str(p.relative_to(root)): p.read_bytes() for p in sorted(sources)}
+        hashes = {name: hashlib.sha256(text).hexdigest()[:16] for name, text in data.items()}
+        lines = path.read_text().splitlines() if path.exists() else []
+        known = {record["id"]: record for record in map(json.loads, lines)}
+        return cls(path, hashes, known)
+
+    def verdict(self, mutant: Mutant, budget: float) -> Verdict | None:
+        """The verdict on a mutant, if it was reached with the sources at hand."""
+        record = self.known.get(mutant.id)
+        if record is None:
+            return None
+        survived = record["outcome"] == "survived"
+        if survived and record["budget"] < budget:
+            return None
+        if record["sources"] != self._sources(mutant, record["outcome"], record["test"]):
+            return None
+        return Verdict(record["outcome"], record["test"], record["seconds"])
+
+    def add(self, mutant: Mutant, verdict: Verdict, budget: float) -> None:
+        """Append a verdict."""
+        record = {
+            "id": mutant.id,
+            "file": mutant.file,
+            "line": mutant.lines[0],
+            "function": mutant.function,
+            "operator": mutant.operator,
+            "original": mutant.original,
+            "mutated": mutant.mutated,
+            "outcome": verdict.outcome,
+            "test": verdict.test,
+            "seconds": verdict.seconds,
+            "budget": budget,
+            "sources": self._sources(mutant, verdict.outcome, verdict.test),
+        }
+        self.known[mutant.id] = record
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def without_other_tests(self, file: str) -> str:
+        """Hash of all sources except those of other tests."""
+        own = {n: h for n, h in self.hashes.items() if n == file or not Path(n).match("test_*.py")}
+        return _digest(own)
+
+    def _sources(self, mutant: Mutant, outcome: str, test: str) -> str:
+        if outcome == "survived":
+            return _digest(self.hashes)
+        names = [name for name in self.hashes if name.endswith(f"/{mutant.file}")]
+        names.append(test.partition("::")[0])
+        return " ".join(self.hashes.get(name, "") for name in sorted(names))
+
+
+def _digest(hashes: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(hashes).encode()).hexdigest()[:16]
+
+
+def summary(
+    file: str, verdicts: dict[Mutant, Verdict], listed: dict[Key, Equivalent]
+) -> dict[str, Any]:
+    """Counts of one file, and its survivors that nobody has reviewed."""
+    outcomes = Counter(verdict.outcome for verdict in verdicts.values())
+    lasting = [m for m, verdict in verdicts.items() if verdict.outcome == "survived"]
+    return {
+        "file": file,
+        "mutants": len(verdicts),
+        "killed": outcomes["killed"],
+        "timeout": outcomes["timeout"],
+        "equivalent": sum(key_of(mutant) in listed for mutant in lasting),
+        "surviving": [
+            f"{m.id} {m.function}: {m.original} => {m.mutated}"
+            for m in lasting
+            if key_of(m) not in listed
+        ],
+        "operators": dict(Counter(m.operator for m in verdicts).most_common()),
+        "killing_tests": dict(
+            Counter(v.test.partition("[")[0] for v in verdicts.values() if v.test).most_common()
+        ),
+        "seconds": round(sum(verdict.seconds for verdict in verdicts.values()), 1),
+    }
+
+
+def complaints(
+    verdicts: dict[Mutant, Verdict], listed: dict[Key, Equivalent], files: set[str]
+) -> list[str]:
+    """Survivors that are not listed, and entries of the list that are killed or gone."""
+    found = []
+    for mutant, verdict in verdicts.items():
+        known = key_of(mutant) in listed
+        if verdict.outcome == "survived" and not known:
+            found.append(f"survives: {describe(mutant)}")
+        if verdict.outcome != "survived" and known:
+            found.append(f"listed as equivalent, but killed by {verdict.test}: {describe(mutant)}")
+    existing = {key_of(mutant) for mutant in verdicts}
+    for key, entry in listed.items():
+        if entry.file in files and key not in existing:
+            found.append(
+                f"listed as equivalent, but gone: {entry.file} {entry.function}: {entry.original}"
+            )
+    return found
+
+
+def describe(mutant: Mutant) -> str:
+    """A mutant on three lines."""
+    where = f"{mutant.id} {mutant.file}:{mutant.lines[0]} {mutant.function} ({mutant.operator})"
+    return f"{where}\n    - {mutant.original}\n    + {mutant.mutated}"

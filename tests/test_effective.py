@@ -1,0 +1,97 @@
+"""Effective weights at their edges: masks, extreme scores, biases, bounds and ranks."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import finite_calculus as fc
+
+KEYS, INPUTS, WIDTH = 5, 4, 3
+MASK = torch.tensor([False, True, True, False, True])
+EPS = torch.finfo(torch.float64).eps
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def scored(*scores: float, **options) -> fc.EffectiveWeights:
+    """Weights whose keys have the given scores."""
+    features = torch.tensor(scores, dtype=torch.float64).unsqueeze(-1)
+    return fc.effective_weights(
+        torch.ones(1, dtype=torch.float64), features, draw(len(scores), 2), **options
+    )
+
+
+def test_nothing_of_a_masked_key_is_left():
+    weights = fc.effective_weights(
+        draw(INPUTS), draw(KEYS, INPUTS, seed=1), draw(KEYS, WIDTH), mask=MASK
+    )
+    for part in (weights.features, weights.centred, weights.coefficients):
+        assert int(part[~MASK].count_nonzero()) == 0
+        assert int(part[MASK].count_nonzero()) == part[MASK].numel()
+
+
+def test_a_masked_key_does_not_hide_an_overflow():
+    attended = torch.tensor([False, True])
+    assert bool(torch.isfinite(scored(5.0, -700.0, mask=attended).coefficients).all())
+    with pytest.raises(ValueError, match="the largest score is -716"):
+        scored(5.0, -716.0, mask=attended)
+
+
+@pytest.mark.parametrize(
+    "scores", [(0.0, -800.0), (800.0, 0.0), (800.0, -800.0, 1.0), (1e3, 999.0)]
+)
+def test_coefficients_have_finite_gradients_however_far_apart_the_scores(scores):
+    features = torch.tensor(scores, dtype=torch.float64).unsqueeze(-1).requires_grad_()
+    weights = fc.effective_weights(
+        torch.ones(1, dtype=torch.float64), features, draw(len(scores), 2)
+    )
+    (gradient,) = torch.autograd.grad(weights.matrix.sum(), features)
+    assert bool(torch.isfinite(weights.coefficients).all())
+    assert bool(torch.isfinite(gradient).all())
+
+
+def test_the_residual_write_adds_the_output_and_the_bias():
+    values = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+    zeros = torch.zeros(2, 1, dtype=torch.float64)
+    weights = fc.effective_weights(zeros[0], zeros, values)  # equal scores: the mean value
+    residual, bias = torch.tensor([[10.0, 20.0, 30.0], [1.0, 2.0, 4.0]], dtype=torch.float64)
+    projection = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]], dtype=torch.float64)
+    assert fc.residual_write(residual, weights, projection).tolist() == [12.0, 23.0, 37.0]
+    assert fc.residual_write(residual, weights, projection, bias).tolist() == [13.0, 25.0, 41.0]
+
+
+def test_an_anchor_bound_is_the_product_of_norms_and_their_slack():
+    features, values = draw(2, 7, 60, seed=1), draw(2, 7, 40, seed=2)
+    here, there = (fc.effective_weights(draw(2, 60, seed=s), features, values) for s in (3, 4))
+    spectral = torch.linalg.svdvals(here.matrix - there.matrix).amax(-1)
+    length = torch.linalg.vector_norm(here.query_input, dim=-1)
+    expected = length * spectral * (1 + 8 * 100 * EPS)
+    found = fc.anchor_bound(here, there)
+    assert found.shape == (2,)
+    # Two computations of the same singular value, and a few products.
+    assert bool(((found - expected).abs() <= 16 * EPS * expected).all())
+
+
+def test_a_large_position_is_not_rounded():
+    rotary = fc.Rotary(torch.tensor([1.0, 0.5], dtype=torch.float64), 4)
+    weight, keys = draw(1, 4), draw(KEYS, 4, seed=1)
+    exact = torch.tensor(16777217.0, dtype=torch.float64)
+    for position in (16777217.0, 16777217, exact):
+        found = fc.affine_features(rotary, weight, None, keys, position)
+        assert torch.equal(found, fc.affine_features(rotary, weight, None, keys, exact))
+        turned = fc.rotate(rotary, keys, -exact)
+        assert torch.equal(found[:, 0], (turned @ weight.mT).squeeze(-1) * 0.5)
+    assert fc.affine_features(rotary, weight, None, keys, exact).shape == (KEYS, 2)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 3), (0, 3), (4, 3, 0)])
+def test_a_matrix_without_rows_or_columns_has_rank_zero(shape: tuple[int, ...]):
+    rank, _ = fc.numerical_rank(torch.zeros(*shape, dtype=torch.float64))
+    assert rank.shape == shape[:-2]
+    assert int(rank.sum()) == 0
+
+
+def test_the_tolerance_of_a_rank_does_not_depend_on_the_batch():
+    assert fc.numerical_rank(draw(9, 2, 3))[1] == 3 * EPS
