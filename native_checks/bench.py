@@ -19,10 +19,9 @@ from finite_calculus.models import (
     QueryEdit,
     Replace,
     ScaleValues,
-    margin_budget,
 )
-from finite_calculus.models.baseline import batch_baseline
 from finite_calculus.models.edits import Edits
+from native_checks.budget import margin_budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,27 +66,17 @@ class Bench:
     @cached_property
     def whole(self) -> Execution:
         """The battery, executed through the whole model."""
-        return self.instrument.execute(self.capture, self.edits, batch=self.batch, resume=False)
+        return self.instrument.execute(self.capture, self.edits, batch=self.batch, path="whole")
+
+    @cached_property
+    def shared(self) -> Execution:
+        """The battery, executed on the fast path."""
+        return self.instrument.execute(self.capture, self.edits, batch=self.batch, path="shared")
 
     @cached_property
     def budget(self) -> float:
-        """First-order rounding of one margin."""
-        return margin_budget(self.capture.layers, self.capture.head_error)
-
-    @cached_property
-    def noise(self) -> float:
-        """Rounding of one margin as seen: eight times the spread of passes that round differently.
-
-        The full pass, the cached last token alone and every row of a batch have one exact margin.
-        """
-        model, sites = self.instrument.model, self.instrument.support.sites
-        rows = batch_baseline(model, sites, self.instrument.prefix(self.ids), self.batch).logits
-        with torch.no_grad():
-            full = model(input_ids=self.ids.unsqueeze(0), use_cache=False).logits[0, -1]
-        seen = self.capture.margin.of(torch.cat([rows, full[None]]).double()).cpu()
-        spread = float((seen - self.capture.baseline).abs().max())
-        floor = 8 * torch.finfo(torch.float32).eps * float(self.capture.logits.abs().max())
-        return min(self.budget, 8 * spread + floor)
+        """Rounding of one margin, to first order and with high probability."""
+        return margin_budget(self.instrument, self.ids, self.capture.margin)
 
 
 def battery(layer: LayerCapture, donor: LayerCapture) -> list[Edits]:

@@ -4,10 +4,14 @@ Each bound comes from the running error analysis of the float32 computation on t
 the model used; it holds for any order of summation.
 """
 
+import dataclasses
+from collections.abc import Sequence
+
 import torch
 
 from finite_calculus.margin import head_gradient, project
 from finite_calculus.models import (
+    Execution,
     LayerCapture,
     edited_bank,
     head_weights,
@@ -16,7 +20,7 @@ from finite_calculus.models import (
     write_error,
 )
 from finite_calculus.models.bounds import query_error
-from finite_calculus.models.edits import as_tuple
+from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.models.layer import repeat_groups
 from finite_calculus.models.predict import predict_bank
 from finite_calculus.models.probe import keys_at
@@ -25,6 +29,7 @@ from native_checks.bench import Bench
 from native_checks.records import Check, compared, counted
 
 _UNIT = torch.finfo(torch.float32).eps / 2
+_TINY = torch.finfo(torch.float64).tiny
 
 
 def outputs_replay(bench: Bench) -> Check:
@@ -67,7 +72,7 @@ def effective_weights_reconstruct(bench: Bench) -> Check:
             y = head_weights(layer, head).output
             apart.append(y - layer.output[head].double())
             reference.append(y)
-        bound.append((output_error(layer) + _query_share(layer)).reshape(-1))
+        bound.append((output_error(layer) + query_share(layer)).reshape(-1))
     if not apart:
         return counted(
             "effective weights",
@@ -112,29 +117,60 @@ def score_increments_match(bench: Bench) -> Check:
     )
 
 
-def predictions_match_execution(bench: Bench) -> tuple[Check, Check]:
-    """Predicted against executed Δy and Δo, for every edit of the battery at every layer and head.
+def predictions_match_execution(bench: Bench) -> tuple[Check, ...]:
+    """Predicted against executed Δy and Δo, for every edit of the battery at every layer and head."""
+    return _predicted("predicted Δ{}", bench.edits, bench.resumed)
 
-    An executed Δ is the difference of two float32 readouts, so the paper's relative tolerance refers
+
+def predictions_match_shared_path(bench: Bench) -> tuple[Check, ...]:
+    """The same on the fast path, whose own arithmetic is bounded in the same way."""
+    return _predicted("shared path, predicted Δ{}", bench.edits, bench.shared)
+
+
+def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tuple[Check, ...]:
+    """An executed Δ is the difference of two float32 readouts, so the paper's relative tolerance refers
     to their size: a layer that writes 500 rounds by 3e-5 however small the change.
     """
     dy, dy_bound, dy_ref, do, do_bound, do_ref = [], [], [], [], [], []
-    for edits, outcome in zip(bench.edits, bench.resumed.outcomes, strict=True):
+    heads: dict[int, torch.Tensor] = {}
+    for edits, outcome in zip(battery, executed.outcomes, strict=True):
         layer = outcome.layer
         bank = edited_bank(layer, as_tuple(edits))
         found = predict_bank(layer, bank)
-        dy.append((found.response - outcome.response).reshape(-1))
         before, after = local_error(layer), local_error(layer, bank)
-        dy_bound.append((before.output + after.output).reshape(-1))
-        dy_ref.append(outcome.control_output.reshape(-1))
-        executed = outcome.write.double() - outcome.control_write.double()
-        do.append(found.write - executed)
+        dy.append(found.response - outcome.response)
+        dy_bound.append(before.output + after.output)
+        dy_ref.append(outcome.control_output)
+        do.append(found.write - (outcome.write.double() - outcome.control_write.double()))
         do_bound.append(before.write + after.write)
         do_ref.append(outcome.control_write)
+        worst = (dy[-1].abs() / dy_bound[-1].clamp(min=_TINY)).amax(-1)
+        heads[layer.layer] = torch.maximum(worst, heads.get(layer.layer, torch.zeros_like(worst)))
     reason = "rounding of the edited and of the control readout, both by running error analysis"
     return (
-        compared("predicted Δy", torch.cat(dy), torch.cat(dy_bound), torch.cat(dy_ref), reason),
-        compared("predicted Δo", torch.cat(do), torch.cat(do_bound), torch.cat(do_ref), reason),
+        compared(name.format("y"), _joined(dy), _joined(dy_bound), _joined(dy_ref), reason),
+        compared(name.format("o"), _joined(do), _joined(do_bound), _joined(do_ref), reason),
+        _head_by_head(name.format("y, head by head"), heads, len(dy)),
+    )
+
+
+def _joined(tensors: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def _head_by_head(name: str, heads: dict[int, torch.Tensor], edits: int) -> Check:
+    """The largest |Δy predicted − executed| of every layer and head, in units of its bound."""
+    table = torch.stack([heads[layer] for layer in sorted(heads)])
+    layers, count = table.shape
+    layer, head = divmod(int(table.argmax()), count)
+    return dataclasses.replace(
+        counted(
+            name,
+            int((~(table <= 1)).sum()),
+            f"of {layers} × {count} heads above the bound under {edits} edits; "
+            f"the closest, layer {layer} head {head}, at {float(table.max()):.3f} of it",
+        ),
+        by_head=tuple(tuple(round(float(x), 6) for x in row) for row in table),
     )
 
 
@@ -162,7 +198,7 @@ def _write(layer: LayerCapture) -> torch.Tensor:
     return write if layer.output_bias is None else write + layer.output_bias.double()
 
 
-def _query_share(layer: LayerCapture) -> torch.Tensor:
+def query_share(layer: LayerCapture) -> torch.Tensor:
     """What the rounding of the native query may move y by."""
     keys = repeat_groups(layer.keys.double().abs(), layer.heads)
     moved = (query_error(layer).unsqueeze(-2) * keys).sum(-1) * abs(layer.scaling)

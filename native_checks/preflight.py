@@ -4,7 +4,6 @@ A check that raises shuts the gate like one that fails, and the report says whic
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from finite_calculus.models.support import find_sites
 from native_checks import batches, gradients, local, structure
 from native_checks.bench import Bench
 from native_checks.fingerprint import fingerprint
-from native_checks.records import Check, counted, refused
+from native_checks.records import Check, counted, refused, write_json
 
 # In this order: what is installed, then what is local, then what is executed.
 CHECKS: tuple[Callable[[Bench], Check | tuple[Check, ...]], ...] = (
@@ -46,6 +45,8 @@ CHECKS: tuple[Callable[[Bench], Check | tuple[Check, ...]], ...] = (
     batches.idle_edits_change_nothing,
     batches.live_edits_change_something,
     local.predictions_match_execution,
+    batches.shared_path_agrees,
+    local.predictions_match_shared_path,
 )
 _TOKENS = 24
 
@@ -74,11 +75,7 @@ class PreflightReport:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the records and the fingerprint as JSON."""
-        target = Path(path)
-        temporary = target.with_name(target.name + ".part")
-        temporary.write_text(json.dumps(dataclasses.asdict(self), indent=1))
-        os.replace(temporary, target)
-        return target
+        return write_json(dataclasses.asdict(self), path)
 
 
 def preflight(
@@ -88,6 +85,7 @@ def preflight(
     prompt: str | Sequence[int] | Tensor | None = None,
     batch: int = 8,
     quiet: bool = True,
+    title: str = "preflight",
 ) -> PreflightReport:
     """Run every check on a model; `prompt` defaults to two dozen random tokens.
 
@@ -104,7 +102,7 @@ def preflight(
                     model(input_ids=ids.unsqueeze(0), use_cache=False).logits[0, -1].topk(2).indices
                 )
             bench = Bench(instrument, ids, int(best[0]), int(best[1]), batch)
-            checks = run_checks(bench, quiet=quiet)
+            checks = run_checks(bench, quiet=quiet, title=title)
         after = _state(model)
     except Exception as error:
         return PreflightReport((refused("support", error),), made_with)
@@ -115,10 +113,10 @@ def preflight(
     return PreflightReport((*checks, restored), made_with)
 
 
-def run_checks(bench: Bench, *, quiet: bool = True) -> tuple[Check, ...]:
+def run_checks(bench: Bench, *, quiet: bool = True, title: str = "preflight") -> tuple[Check, ...]:
     """Every check in order; one that raises is recorded as failed under its function's name."""
     found: list[Check] = []
-    for check in tqdm(CHECKS, disable=quiet, desc="preflight", unit="check"):
+    for check in tqdm(CHECKS, disable=quiet or None, desc=title, unit="check", leave=False):
         try:
             result = check(bench)
         except Exception as error:

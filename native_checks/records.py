@@ -1,12 +1,17 @@
 """The record of one native check: its figure, the derived bound with its reason, the paper's ceiling."""
 
+import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 # Appendix G's absolute and relative tolerance for native float32, kept beside every derived bound.
 CEILING_ABSOLUTE, CEILING_RELATIVE = 5e-5, 5e-4
+_TINY = torch.finfo(torch.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,9 @@ class Check:
     `passed` says that `figure` respects `bound` (as an upper limit, or a lower one if `at_least`) and
     that the paper's tolerance holds too, so that a loose bound cannot open the gate. `ceiling` is that
     tolerance at the entry that comes closest to it and `ceiling_figure` the figure there; both are
-    None where a check compares no floating numbers.
+    None where a check compares no floating numbers. Where the tolerance is shown and not required,
+    `waived` says why. `by_head` holds the largest difference in units of its bound for every layer
+    (rows) and head, where a check looks at each.
     """
 
     name: str
@@ -27,6 +34,8 @@ class Check:
     at_least: bool = False
     ceiling: float | None = None
     ceiling_figure: float | None = None
+    waived: str = ""
+    by_head: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def within_ceiling(self) -> bool:
@@ -38,32 +47,32 @@ class Check:
     def line(self) -> str:
         """The record as one line of text."""
         sign = "≥" if self.at_least else "≤"
-        limit = "" if self.ceiling is None else f"  paper {self.ceiling:.1e}"
+        limit = (
+            ""
+            if self.ceiling is None
+            else f"  paper {self.ceiling_figure:.1e} ≤ {self.ceiling:.1e}"
+        )
         if not self.within_ceiling:
-            limit += " exceeded"
+            limit = limit.replace("≤", ">") + (
+                f" not required: {self.waived}" if self.waived else ""
+            )
         state = "pass" if self.passed else "FAIL"
-        return f"{state}  {self.name:28s} {self.figure:.2e} {sign} {self.bound:.2e}{limit}  {self.reason}"
+        return f"{state}  {self.name:32s} {self.figure:.2e} {sign} {self.bound:.2e}{limit}  {self.reason}"
 
 
 def compared(
-    name: str,
-    apart: Tensor,
-    bound: Tensor,
-    reference: Tensor,
-    reason: str,
-    *,
-    require_ceiling: bool = True,
+    name: str, apart: Tensor, bound: Tensor, reference: Tensor, reason: str, *, waived: str = ""
 ) -> Check:
     """A check of differences against an entrywise bound, reported at the entry that comes closest.
 
-    A NaN anywhere fails. The paper's tolerance has to hold too unless `require_ceiling` is off.
+    A NaN anywhere fails. The paper's tolerance has to hold too unless `waived` says why it need not.
     """
     apart, bound, reference = (x.detach().double().reshape(-1) for x in (apart, bound, reference))
-    apart = torch.nan_to_num(apart.abs(), nan=torch.inf)
-    tightest = int((apart / bound.clamp(min=1e-300)).argmax())
+    apart = torch.nan_to_num(apart.abs(), nan=torch.finfo(torch.float64).max)
+    tightest = int((apart / bound.clamp(min=_TINY)).argmax())
     ceilings = CEILING_ABSOLUTE + CEILING_RELATIVE * torch.nan_to_num(reference.abs())
     nearest = int((apart / ceilings).argmax())
-    held = not require_ceiling or bool((apart <= ceilings).all())
+    held = bool(waived) or bool((apart <= ceilings).all())
     return Check(
         name,
         float(apart[tightest]),
@@ -72,6 +81,7 @@ def compared(
         passed=held and bool((apart <= bound).all()),
         ceiling=float(ceilings[nearest]),
         ceiling_figure=float(apart[nearest]),
+        waived=waived,
     )
 
 
@@ -82,4 +92,14 @@ def counted(name: str, violations: int, reason: str) -> Check:
 
 def refused(name: str, error: Exception) -> Check:
     """The record of a check that could not be carried out: the gate is shut, with the error's words."""
-    return Check(name, float("inf"), 0.0, f"{type(error).__name__}: {error}", passed=False)
+    return counted(name, 1, f"{type(error).__name__}: {error}")
+
+
+def write_json(record: dict[str, Any], path: str | os.PathLike[str]) -> Path:
+    """Write a record, whole or not at all: a temporary file, then a rename."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(target.name + ".part")
+    temporary.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    os.replace(temporary, target)
+    return target

@@ -44,11 +44,23 @@ def load(
     code of a repository is run.
     """
     known = checkpoint(name)
+    _require_device(device)
     with _no_progress_bars():
         model, tokenizer = _opened(known, dtype, cache)
     _require_architecture(known, model)
     model.to(device=device, dtype=dtype)
     return model.eval().requires_grad_(False), tokenizer
+
+
+def _require_device(device: str | torch.device) -> None:
+    """Refuse a device that this torch has not, before anything is fetched."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"`device` must be one that this torch can use; got {str(device)!r} ({said}). Use 'cpu'."
+        ) from error
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from finite_calculus.models.attach import Instrument as Instrument, attach as at
 from finite_calculus.models.bounds import (
     LocalError as LocalError,
     local_error as local_error,
-    margin_budget as margin_budget,
     output_error as output_error,
     write_error as write_error,
 )
@@ -24,9 +23,9 @@ from finite_calculus.models.edits import (
     ScaleValues as ScaleValues,
     edited_bank as edited_bank,
 )
-from finite_calculus.models.execute import Execution as Execution, Outcome as Outcome
 from finite_calculus.models.layer import Bank as Bank, LayerCapture as LayerCapture
 from finite_calculus.models.margins import Margin as Margin
+from finite_calculus.models.outcomes import Execution as Execution, Outcome as Outcome
 from finite_calculus.models.predict import (
     Prediction as Prediction,
     head_weights as head_weights,

@@ -15,10 +15,11 @@ from transformers import PreTrainedModel
 
 from finite_calculus.models.capture import Capture, take_capture
 from finite_calculus.models.edits import Edit, Edits
-from finite_calculus.models.execute import Execution, execute
+from finite_calculus.models.execute import Path, execute
 from finite_calculus.models.generate import installed_edits
 from finite_calculus.models.install import check_installed, installed_attention
 from finite_calculus.models.margins import margin, prompt_ids
+from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.spans import span
@@ -80,7 +81,7 @@ class Instrument:
         edits: Sequence[Edits],
         *,
         batch: int = 32,
-        resume: bool = True,
+        path: Path = "resumed",
         keep_logits: bool = False,
         quiet: bool = True,
     ) -> Execution:
@@ -94,7 +95,7 @@ class Instrument:
             capture,
             edits,
             batch=batch,
-            resume=resume,
+            path=path,
             keep_logits=keep_logits,
             quiet=quiet,
         )
@@ -122,6 +123,10 @@ class Instrument:
                 self._prefixes.popitem(last=False)
         self._prefixes.move_to_end(key)
         return self._prefixes[key]
+
+    def forget(self) -> None:
+        """Drop the kept prefixes and the unedited batches that belong to them."""
+        self._prefixes.clear()
 
     def _check_attached(self) -> None:
         check_installed(self.support.sites, self.name)

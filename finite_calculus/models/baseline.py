@@ -5,8 +5,10 @@ The control of an edited row is therefore the same row of an unedited batch of t
 computed once per prompt and size, and serves resumption from any layer too.
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,6 +60,31 @@ def batch_baseline(
     return prefix.baselines[rows]
 
 
+@contextmanager
+def skipping(
+    sites: tuple[Site, ...], layers: tuple[LayerBaseline, ...], *, rows: int | None = None
+) -> Iterator[None]:
+    """Let blocks hand on the state of an unedited batch instead of computing it.
+
+    With `rows`, the state of a batch of one is handed on for that many rows.
+    """
+    with ExitStack() as stack:
+        for site in sites:
+            if "forward" in vars(site.block):
+                raise ValueError(
+                    f"Block {site.layer} must not have a forward of its own instance; it has one. "
+                    f'Pass path="whole".'
+                )
+            site.block.forward = partial(_hand_on, layers[site.layer], rows)
+            stack.callback(site.block.__dict__.pop, "forward", None)
+        yield
+
+
+def _hand_on(known: LayerBaseline, rows: int | None, *args: Any, **kw: Any) -> Any:
+    state = known.state if rows is None else known.state.expand(rows, -1, -1)
+    return state if known.others is None else (state, *[None] * known.others)
+
+
 def _run(
     model: PreTrainedModel, sites: tuple[Site, ...], prefix: Prefix, rows: int
 ) -> BatchBaseline:
@@ -83,11 +110,16 @@ def _run(
     return BatchBaseline(logits, tuple(LayerBaseline(**seen[site.layer]) for site in sites))
 
 
+def block_state(output: Any) -> tuple[Tensor, int | None]:
+    """The residual stream in a block's output, and how many things came with it, if it is a tuple."""
+    if isinstance(output, tuple):
+        return output[0].detach().clone(), len(output) - 1
+    return output.detach().clone(), None
+
+
 def _block_hook(found: dict[str, Any]) -> Any:
     def hook(module: nn.Module, args: Any, output: Any) -> None:
-        listed = isinstance(output, tuple)
-        found["state"] = (output[0] if listed else output).clone()
-        found["others"] = len(output) - 1 if listed else None
+        found["state"], found["others"] = block_state(output)
 
     return hook
 

@@ -3,8 +3,8 @@
 The float32 computation is repeated on the captured tensors under the running error analysis of
 `finite_calculus.rounding`. Sums are charged for every order of summation and every elementary
 function its budget, so the bound holds for the model's kernel as well as for the repetition. What is
-bounded is local: y and the projected write of one layer, given its query, keys and values. The budget
-of a margin is of first order and probabilistic, from gradients at the residual stream.
+bounded is local: y and the projected write of one layer, given its query, keys and values. Nothing here
+speaks of what happens downstream of the write.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ _UNIT = torch.finfo(torch.float32).eps / 2
 # torch's vectorised softmax may use a faster exponential (2 ulp) and multiply by a reciprocal.
 _SOFTMAX_ULPS = 3.0
 _TANH_ULPS = 1.5
-_CONFIDENCE = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +58,8 @@ def query_error(layer: LayerCapture) -> Float[Tensor, "heads width"]:
     The matrix product and bias by running analysis; the rotation adds the float32 angle, which is off
     by up to p·ω·2u, and a handful of roundings of products no larger than the plane's norm.
     """
-    if layer.query_weight is None or layer.head_input is None:
-        raise ValueError(f"Layer {layer.layer} has no affine query: {layer.not_affine}.")
-    product = torch.matmul(track(layer.head_input), track(layer.query_weight))
+    head_input, weight = layer.query_map()
+    product = torch.matmul(track(head_input), track(weight))
     if layer.query_bias is not None:
         product = product + track(layer.query_bias)
     size = value_of(product).double().norm(dim=-1, keepdim=True)
@@ -77,23 +75,6 @@ def rotation_error(layer: LayerCapture, position: float | int) -> float:
         return 0.0
     fastest = float(layer.rotary.frequencies.abs().max())
     return 2 * _UNIT * (abs(position) * fastest + 8)
-
-
-def margin_budget(layers: tuple[LayerCapture, ...], head_error: float) -> float:
-    """Rounding of a margin to first order: λu·√(Σ_layers n‖g_state‖²·max|state|²) + head.
-
-    Each block rounds n times in a row (sums over the model width, four times over in the feed-forward
-    part, keys and heads). Rounding errors of sums behave as independent and centred, so that √n with
-    λ = 8 replaces n (Higham and Mary, "A new approach to probabilistic rounding error analysis",
-    2019). Unlike the local bounds this one is neither worst-case nor beyond first order, and it
-    covers the given layers only.
-    """
-    total = 0.0
-    for layer in layers:
-        terms = 8 * layer.write.shape[0] + layer.keys.shape[1] + layer.query.numel()
-        reach = torch.maximum(layer.state.abs().max(), layer.write.abs().max()).double()
-        total += terms * float(layer.gradient_state.double().norm() * reach) ** 2
-    return _CONFIDENCE * _UNIT * total**0.5 + head_error
 
 
 def _tracked_output(layer: LayerCapture, bank: Bank) -> Tensor:

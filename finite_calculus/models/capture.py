@@ -1,9 +1,10 @@
 """Capture of one baseline: the prefix without a graph, the last query with one, one backward pass.
 
-A zero leaf is added to y, to the projected write and to the residual stream of every layer, which
-changes no bit; a single backward pass then gives the gradient of the margin at all of them. The
-captured attention of each requested layer is replayed in float64 and must agree with the native one
-within the derived bound, so that an attention variant unknown to the instrument is refused.
+A zero leaf is added to y and to the projected write of every requested layer, which changes no bit; a
+single backward pass then gives the gradient of the margin at all of them and goes no deeper than the
+lowest. The captured attention of each requested layer is replayed in float64 and must agree with the
+native one within the derived bound, so that an attention variant unknown to the instrument is refused.
+The same pass is the unedited batch of one row, from which execution resumes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from finite_calculus.models.baseline import BatchBaseline, LayerBaseline, block_state
 from finite_calculus.models.bounds import output_error, query_error
 from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.models.layer import LayerCapture
@@ -33,8 +35,7 @@ from finite_calculus.rotary import rotate
 class Capture:
     """An immutable baseline: the prompt, the margin and the captured layers.
 
-    `baseline` is the margin logit(answer) − logit(versus) and `logits` the two logits. `head_error`
-    estimates the rounding of the margin in the language-model head.
+    `baseline` is the margin logit(answer) − logit(versus) and `logits` the two logits.
     """
 
     model: str
@@ -42,7 +43,6 @@ class Capture:
     margin: Margin
     baseline: float
     logits: Float[Tensor, "2"]
-    head_error: float
     layers: tuple[LayerCapture, ...]
 
     @property
@@ -72,17 +72,19 @@ class Capture:
 
 @dataclass(eq=False)
 class _Recorder:
-    """What the hooks of one capture collect, layer by layer."""
+    """What the hooks of one capture collect, layer by layer; leaves at the requested layers only."""
 
+    layers: frozenset[int]
     calls: dict[int, AttentionCall] = field(default_factory=dict)
     outputs: dict[int, Tensor] = field(default_factory=dict)
     writes: dict[int, Tensor] = field(default_factory=dict)
-    states: dict[int, Tensor] = field(default_factory=dict)
     inputs: dict[int, Tensor] = field(default_factory=dict)
+    states: dict[int, tuple[Tensor, int | None]] = field(default_factory=dict)
     leaves: dict[tuple[str, int], Tensor] = field(default_factory=dict)
-    hidden: list[Tensor] = field(default_factory=list)
 
     def leaf(self, kind: str, layer: int, tensor: Tensor) -> Tensor:
+        if layer not in self.layers:
+            return tensor
         zero = torch.zeros_like(tensor, requires_grad=True)
         self.leaves[kind, layer] = zero
         return tensor + zero
@@ -90,6 +92,17 @@ class _Recorder:
     def observe(self, site: Site, call: AttentionCall, output: Tensor) -> Tensor:
         self.calls[site.layer], self.outputs[site.layer] = call, output
         return self.leaf("output", site.layer, output)
+
+    def baseline(self, logits: Tensor) -> BatchBaseline:
+        """The pass as an unedited batch of one row."""
+        layers = []
+        for i, call in sorted(self.calls.items()):
+            state, others = self.states[i]
+            query, key, value = (x[:, :, -1].detach() for x in (call.query, call.key, call.value))
+            output = self.outputs[i][:, -1].detach().reshape(1, query.shape[1], -1)
+            write = self.writes[i].detach().reshape(1, -1)
+            layers.append(LayerBaseline(state, others, query, key, value, output, write))
+        return BatchBaseline(logits.detach(), tuple(layers))
 
 
 def take_capture(
@@ -101,14 +114,16 @@ def take_capture(
     layers: Sequence[int],
 ) -> Capture:
     """Run the last query of a prepared prefix with a graph and collect the requested layers."""
-    recorder = _Recorder()
+    recorder = _Recorder(frozenset(layers))
     session = Session(by_module(sites), keep_call, recorder.observe)
-    with torch.enable_grad(), active(session), _hooks(model, sites, recorder):
-        logits = run_last(model, prefix)[0]
+    with torch.enable_grad(), active(session), _hooks(sites, recorder):
+        row = run_last(model, prefix)
+        logits = row[0]
         value = margin.of(logits)
         names = list(recorder.leaves)
         found = torch.autograd.grad(value, [recorder.leaves[name] for name in names])
     gradients = dict(zip(names, found, strict=True))
+    prefix.baselines.setdefault(1, recorder.baseline(row))
     with torch.no_grad():
         taken = [
             _layer(sites[i], probed[i], recorder, gradients, prefix.ids.shape[0]) for i in layers
@@ -122,7 +137,6 @@ def take_capture(
             margin=margin,
             baseline=float(value),
             logits=pair,
-            head_error=_head_error(model, recorder.hidden[-1], margin),
             layers=tuple(taken),
         )
 
@@ -156,23 +170,18 @@ def projection_weights(
 
 
 @contextmanager
-def _hooks(model: PreTrainedModel, sites: tuple[Site, ...], recorder: _Recorder) -> Iterator[None]:
-    """Hooks at projections, blocks, query projections and the head; removed on exit."""
+def _hooks(sites: tuple[Site, ...], recorder: _Recorder) -> Iterator[None]:
+    """Hooks at output projections, blocks and query projections; removed on exit."""
     with ExitStack() as stack:
         for site in sites:
-            for module, hook in (
-                (site.projection, _projection_hook(site.layer, recorder)),
-                (site.block, _block_hook(site.layer, recorder)),
-            ):
-                stack.callback(module.register_forward_hook(hook).remove)
+            hook = _projection_hook(site.layer, recorder)
+            stack.callback(site.projection.register_forward_hook(hook).remove)
+            hook = _block_hook(site.layer, recorder)
+            stack.callback(site.block.register_forward_hook(hook).remove)
             query = _query_projection(site.module)
             if query is not None:
                 hook = _input_hook(site.layer, recorder)
                 stack.callback(query.register_forward_pre_hook(hook).remove)
-        head = model.get_output_embeddings()
-        if isinstance(head, nn.Module):
-            keep = lambda module, args: recorder.hidden.append(args[0].detach())  # noqa: E731
-            stack.callback(head.register_forward_pre_hook(keep).remove)
         yield
 
 
@@ -185,11 +194,8 @@ def _projection_hook(layer: int, recorder: _Recorder) -> Any:
 
 
 def _block_hook(layer: int, recorder: _Recorder) -> Any:
-    def hook(module: nn.Module, args: Any, output: Any) -> Any:
-        state = output[0] if isinstance(output, tuple) else output
-        recorder.states[layer] = state
-        state = recorder.leaf("state", layer, state)
-        return (state, *output[1:]) if isinstance(output, tuple) else state
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        recorder.states[layer] = block_state(output)
 
     return hook
 
@@ -237,8 +243,6 @@ def _layer(
         output_bias=bias,
         gradient_output=_plain(gradients["output", i][0, -1]).reshape(heads, -1),
         gradient_write=_plain(gradients["write", i].reshape(-1)),
-        state=_plain(recorder.states[i].reshape(-1)),
-        gradient_state=_plain(gradients["state", i].reshape(-1)),
         rotary=probed.rotary,
         rotary_scaling=probed.scaling,
         switch=probed.limit,
@@ -289,25 +293,13 @@ def _with_query_weights(site: Site, layer: LayerCapture, head_input: Tensor | No
 
 def affine_query(layer: LayerCapture) -> Float[Tensor, "heads width"]:
     """q̃ = c·R(p)(xW + b) in float64, for layers with an affine query."""
-    if layer.query_weight is None or layer.head_input is None:
-        raise ValueError(f"Layer {layer.layer} has no affine query: {layer.not_affine}.")
-    plain = torch.matmul(layer.head_input.double(), layer.query_weight.double())
+    head_input, weight = layer.query_map()
+    plain = torch.matmul(head_input.double(), weight.double())
     if layer.query_bias is not None:
         plain = plain + layer.query_bias.double()
     if layer.rotary is not None:
         plain = rotate(layer.rotary, plain, layer.position)
     return plain * layer.rotary_scaling
-
-
-def _head_error(model: PreTrainedModel, hidden: Tensor, margin: Margin) -> float:
-    """Rounding of two logits: √n·8u·Σ|w||h| each, as in `margin_budget`."""
-    head = model.get_output_embeddings()
-    weight = getattr(head, "weight", None)
-    if not isinstance(weight, Tensor):
-        return 0.0
-    rows = weight.detach()[[margin.answer, margin.versus]].double().abs()
-    sizes = rows @ hidden.reshape(-1, hidden.shape[-1])[-1].double().abs()
-    return float(sizes.sum()) * 4 * hidden.shape[-1] ** 0.5 * torch.finfo(torch.float32).eps
 
 
 def _plain(tensor: Tensor) -> Tensor:

@@ -64,8 +64,9 @@ class KeyShift(Edit):
                 f"model switches its rotary frequencies; token {beyond[0]} would go to "
                 f"{beyond[0] + self.shift}. Choose a smaller shift."
             )
-        turned = rotate(layer.rotary, bank.keys[:, columns].double(), self.shift, band=self.band)
-        return _replaced(bank, columns, keys=turned.to(bank.keys.dtype))
+        places = bank.places(columns)
+        turned = rotate(layer.rotary, bank.keys[:, places].double(), self.shift, band=self.band)
+        return _replaced(bank, places, keys=turned.to(bank.keys.dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +90,17 @@ class Replace(Edit):
                 f"{tuple(self.donor.keys.shape)}. Prompts must have equal token length."
             )
         columns = self.columns(layer)
-        keys = self._mix(bank.keys[:, columns], self.donor.keys[:, columns]) if self.keys else None
-        values = (
-            self._mix(bank.values[:, columns], self.donor.values[:, columns])
-            if self.values
-            else None
-        )
-        return _replaced(bank, columns, keys=keys, values=values)
+        places = bank.places(columns)
+        keys = self._mix(bank.keys, self.donor.keys, places, columns) if self.keys else None
+        values = self._mix(bank.values, self.donor.values, places, columns) if self.values else None
+        return _replaced(bank, places, keys=keys, values=values)
 
-    def _mix(self, here: Tensor, there: Tensor) -> Tensor:
-        return there if self.strength == 1 else here + self.strength * (there - here)
+    def _mix(self, here: Tensor, there: Tensor, places: Tensor, columns: Tensor) -> Tensor:
+        there = there[:, columns]
+        if self.strength == 1:
+            return there
+        here = here[:, places]
+        return here + self.strength * (there - here)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,7 @@ class Odds(Edit):
             )
         rows = _heads(layer, self.heads)
         bias = bank.bias.clone()
-        bias[rows.unsqueeze(-1), self.columns(layer)] += math.log(self.multiplier)
+        bias[rows.unsqueeze(-1), bank.places(self.columns(layer))] += math.log(self.multiplier)
         return replace(bank, bias=bias)
 
 
@@ -127,8 +129,10 @@ class Delete(Edit):
 
     def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
         """The removed set grows; something must remain attended."""
-        removed = bank.removed.index_fill(0, self.columns(layer), True)
-        if layer.sinks is None and not bool((layer.attended & ~removed).any()):
+        removed = bank.removed.index_fill(0, bank.places(self.columns(layer)), True)
+        held = layer.attended if bank.columns is None else layer.attended[bank.columns]
+        gone = int((held & removed).sum())
+        if layer.sinks is None and gone == int(layer.attended.sum()):
             raise ValueError(
                 f"`tokens` must leave at least one attended key; Delete removes all "
                 f"{int(layer.attended.sum())} of layer {layer.layer}. Name fewer tokens."
@@ -144,8 +148,8 @@ class ScaleValues(Edit):
 
     def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
         """Values scaled in float32."""
-        columns = self.columns(layer)
-        return _replaced(bank, columns, values=bank.values[:, columns] * self.factor)
+        places = bank.places(self.columns(layer))
+        return _replaced(bank, places, values=bank.values[:, places] * self.factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,10 +162,10 @@ class Quantise(Edit):
 
     def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
         """The simulated quantiser of the core, in float32."""
-        columns = self.columns(layer)
-        keys = quantise(bank.keys[:, columns], self.bits) if self.keys else None
-        values = quantise(bank.values[:, columns], self.bits) if self.values else None
-        return _replaced(bank, columns, keys=keys, values=values)
+        places = bank.places(self.columns(layer))
+        keys = quantise(bank.keys[:, places], self.bits) if self.keys else None
+        values = quantise(bank.values[:, places], self.bits) if self.values else None
+        return _replaced(bank, places, keys=keys, values=values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +180,7 @@ class Restore(Edit):
         columns = self.columns(layer)
         keys = layer.keys[:, columns] if self.keys else None
         values = layer.values[:, columns] if self.values else None
-        return _replaced(bank, columns, keys=keys, values=values)
+        return _replaced(bank, bank.places(columns), keys=keys, values=values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,8 +215,12 @@ def as_tuple(edits: Edits) -> tuple[Edit, ...]:
 
 def edited_bank(layer: LayerCapture, edits: Edits) -> Bank:
     """The bank after all edits, from left to right."""
-    bank = layer.bank()
-    for edit in as_tuple(edits):
+    return applied(layer, as_tuple(edits), layer.bank())
+
+
+def applied(layer: LayerCapture, edits: tuple[Edit, ...], bank: Bank) -> Bank:
+    """A bank after edits, from left to right; it holds at least the columns that they touch."""
+    for edit in edits:
         if edit.layer != layer.layer:
             raise ValueError(
                 f"`edits` must be of layer {layer.layer}; got one of layer {edit.layer}. "
@@ -223,17 +231,15 @@ def edited_bank(layer: LayerCapture, edits: Edits) -> Bank:
 
 
 def _replaced(
-    bank: Bank, columns: Tensor, *, keys: Tensor | None = None, values: Tensor | None = None
+    bank: Bank, places: Tensor, *, keys: Tensor | None = None, values: Tensor | None = None
 ) -> Bank:
-    new_keys, new_values = bank.keys, bank.values
-    if keys is not None:
-        new_keys = bank.keys.clone()
-        new_keys[:, columns] = keys
-    if values is not None:
-        new_values = bank.values.clone()
-        new_values[:, columns] = values
-    changed = bank.changed.index_fill(0, columns, True)
-    return replace(bank, keys=new_keys, values=new_values, changed=changed)
+    changed = bank.changed.index_fill(0, places, True)
+    return replace(
+        bank,
+        keys=bank.keys if keys is None else bank.keys.index_copy(1, places, keys),
+        values=bank.values if values is None else bank.values.index_copy(1, places, values),
+        changed=changed,
+    )
 
 
 def _heads(layer: LayerCapture, heads: Sequence[int] | None) -> Tensor:

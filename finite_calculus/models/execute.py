@@ -1,82 +1,34 @@
-"""Native execution of counterfactuals in batches, each from the untouched prefix.
+"""Execution of counterfactuals in batches, each from the untouched prefix, on one of three paths.
 
-Rounding depends on the batch size and on the row, so the control of an edited row is the same row of
-an unedited batch of the same size; besides, row 0 of every batch stays unedited and must repeat its
-own control, or rows leak. An edit replaces the key and value columns that it changed, adds its score
-bias to the mask and its increment to the query of its own row and layer. Two paths lead to the same
-bits: the whole model on the last token, and resumption from the edited layer, for which the blocks
-below hand on the state of the unedited batch.
+"whole" and "resumed" are native: the model's own attention runs on keys and values that an edit
+changed in its own row. Rounding depends on the batch size and on the row, so the control of an edited
+row is the same row of an unedited batch of the same size; besides, row 0 of every batch stays unedited
+and must repeat its own control, or rows leak. The two lead to the same bits: one runs the whole model
+on the last token, the other resumes at the edited layer, for which the blocks below hand on the state
+of the unedited batch. "shared" (`finite_calculus.models.shared`) is the fast one: it differs from them
+by rounding and is held to them by the preflight.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
-from finite_calculus.models.baseline import LayerBaseline, batch_baseline
+from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
-from finite_calculus.models.edits import Edits, as_tuple, edited_bank
+from finite_calculus.models.edits import Edit, Edits, as_tuple, edited_bank
 from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.outcomes import Execution, Outcome
 from finite_calculus.models.prefix import Prefix, run_last
 from finite_calculus.models.session import AttentionCall, Session, active, by_module
+from finite_calculus.models.shared import run_shared
 from finite_calculus.models.support import Site
 
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """One executed counterfactual beside its control.
-
-    `effect` = `margin` − `control`. `output` and `write` are the native y and o of the edited layer,
-    `control_output` and `control_write` those of the control. `drift` is how far the margin of the
-    batch's unedited row 0 is from its own control: zero, except that experts make the grouping of
-    rows depend on the edits. `layer` is the captured layer with the last token's query, key and value
-    as this row rounded them: a prediction from it and the execution share every input.
-    """
-
-    margin: float
-    control: float
-    effect: float
-    drift: float
-    output: Float[Tensor, "heads width"]
-    control_output: Float[Tensor, "heads width"]
-    write: Float[Tensor, " model"]
-    control_write: Float[Tensor, " model"]
-    layer: LayerCapture
-    logits: Float[Tensor, " vocabulary"] | None
-
-    @property
-    def response(self) -> Float[Tensor, "heads width"]:
-        """The executed Δy, subtracted in float64."""
-        return self.output.double() - self.control_output.double()
-
-
-@dataclass(frozen=True, eq=False)
-class Execution:
-    """Outcomes in the order of the edits."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def margins(self) -> Float[Tensor, " edits"]:
-        """Margins of the edited rows."""
-        return torch.tensor([o.margin for o in self.outcomes], dtype=torch.float64)
-
-    @property
-    def controls(self) -> Float[Tensor, " edits"]:
-        """Margins of the controls, each of its own row."""
-        return torch.tensor([o.control for o in self.outcomes], dtype=torch.float64)
-
-    @property
-    def effects(self) -> Float[Tensor, " edits"]:
-        """Executed margin changes: positive towards the answer."""
-        return torch.tensor([o.effect for o in self.outcomes], dtype=torch.float64)
+Path = Literal["resumed", "whole", "shared"]
 
 
 def execute(
@@ -87,36 +39,50 @@ def execute(
     edits: Sequence[Edits],
     *,
     batch: int = 32,
-    resume: bool = True,
+    path: Path = "resumed",
     keep_logits: bool = False,
     quiet: bool = True,
 ) -> Execution:
     """Execute counterfactuals of one captured prompt; see `Outcome` for what each returns.
 
-    `batch` counts rows with the control. `resume` runs only the layers from the edited one upwards.
+    `batch` counts rows with the control. `path` is described above.
     """
-    if batch < 2:
-        raise ValueError(
-            f"`batch` must be at least 2, a control and an edited row; got {batch}. "
-            f"The control has to sit in the batch that it controls."
-        )
+    _check_options(batch, path)
     given = [as_tuple(item) for item in edits]
-    banks = [edited_bank(capture.layer(item[0].layer), item) for item in given]
-    outcomes: list[Outcome | None] = [None] * len(given)
-    with tqdm(total=len(given), disable=quiet, desc="execute", unit="edit") as progress:
+    outcomes: dict[int, Outcome] = {}
+    with tqdm(
+        total=len(given), disable=quiet or None, desc="execute", unit="edit", leave=False
+    ) as progress:
         for layer in sorted({item[0].layer for item in given}):
             mine = [i for i, item in enumerate(given) if item[0].layer == layer]
             rows = max(2, min(batch, len(mine) + 1))
             for start in range(0, len(mine), rows - 1):
                 chunk = mine[start : start + rows - 1]
-                found = _run_batch(
-                    model, sites, prefix, capture, layer, [banks[i] for i in chunk], rows,
-                    resume=resume, keep_logits=keep_logits,
-                )  # fmt: skip
-                for index, outcome in zip(chunk, found, strict=True):
-                    outcomes[index] = outcome
+                wanted = [given[i] for i in chunk]
+                if path == "shared":
+                    found = run_shared(
+                        model, sites, prefix, capture, layer, wanted, keep_logits=keep_logits
+                    )
+                else:
+                    found = _run_batch(
+                        model, sites, prefix, capture, layer, wanted, rows,
+                        resume=path == "resumed", keep_logits=keep_logits,
+                    )  # fmt: skip
+                outcomes |= zip(chunk, found, strict=True)
                 progress.update(len(chunk))
-    return Execution(tuple(o for o in outcomes if o is not None))
+    return Execution(tuple(outcomes[i] for i in range(len(given))))
+
+
+def _check_options(batch: int, path: str) -> None:
+    if batch < 2:
+        raise ValueError(
+            f"`batch` must be at least 2, a control and an edited row; got {batch}. "
+            f"The control has to sit in the batch that it controls."
+        )
+    if path not in get_args(Path):
+        raise ValueError(
+            f"`path` must be an execution path, one of {', '.join(get_args(Path))}; got {path!r}."
+        )
 
 
 def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: Bank) -> None:
@@ -154,13 +120,14 @@ def _run_batch(
     prefix: Prefix,
     capture: Capture,
     layer: int,
-    banks: Sequence[Bank],
+    edits: Sequence[tuple[Edit, ...]],
     rows: int,
     *,
     resume: bool,
     keep_logits: bool,
 ) -> list[Outcome]:
     taken, site = capture.layer(layer), sites[layer]
+    banks = [edited_bank(taken, each) for each in edits]
     unedited = batch_baseline(model, sites, prefix, rows)
     control = unedited.layers[layer]
     seen: dict[str, Tensor] = {}
@@ -184,7 +151,7 @@ def _run_batch(
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         if resume:
-            stack.enter_context(_skipping(sites[:layer], unedited.layers))
+            stack.enter_context(skipping(sites[:layer], unedited.layers))
         stack.enter_context(active(Session(by_module(sites), edit, observe)))
         stack.callback(site.projection.register_forward_hook(write).remove)
         logits = run_last(model, prefix, rows=rows).cpu()
@@ -205,22 +172,3 @@ def _run_batch(
         )
         for row in range(1, len(banks) + 1)
     ]
-
-
-@contextmanager
-def _skipping(sites: tuple[Site, ...], layers: tuple[LayerBaseline, ...]) -> Iterator[None]:
-    """Let blocks hand on a known state instead of computing it."""
-    with ExitStack() as stack:
-        for site in sites:
-            if "forward" in vars(site.block):
-                raise ValueError(
-                    f"Block {site.layer} must not have a forward of its own instance; it has one. "
-                    f"Pass resume=False."
-                )
-            site.block.forward = partial(_hand_on, layers[site.layer])
-            stack.callback(site.block.__dict__.pop, "forward", None)
-        yield
-
-
-def _hand_on(known: LayerBaseline, *args: Any, **kw: Any) -> Any:
-    return known.state if known.others is None else (known.state, *[None] * known.others)

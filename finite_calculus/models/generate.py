@@ -18,8 +18,9 @@ from finite_calculus.models.layer import Bank, LayerCapture
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
 
-# Prefill and capture round in batches of different shape; another prompt differs by far more.
-_SAME_PROMPT = 1e-3
+# Prefill and capture round in batches of different shape, in the last digits; another prompt differs
+# in the first. Half of the digits of float32 tell the two apart.
+_SAME_PROMPT = torch.finfo(torch.float32).eps ** 0.5
 
 
 @contextmanager

@@ -7,7 +7,7 @@ values stay in their physical groups and are repeated over heads only when a rea
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus.readout import Readout, freeze
@@ -18,7 +18,8 @@ from finite_calculus.rotary import Rotary
 class Bank:
     """Query, keys, values and additive score bias of one readout: what an edit changes.
 
-    `changed` marks the key columns whose key or value an edit replaced, `removed` the deleted ones.
+    `changed` marks the key columns whose key or value an edit replaced, `removed` the deleted ones. A
+    bank may hold a few columns of its layer only: `columns` names them, None means all.
     """
 
     query: Float[Tensor, "heads width"]
@@ -27,6 +28,15 @@ class Bank:
     bias: Float[Tensor, "heads keys"]
     changed: Bool[Tensor, " keys"]
     removed: Bool[Tensor, " keys"]
+    columns: Int[Tensor, " keys"] | None = None
+
+    def places(self, columns: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
+        """Where this bank holds columns of its layer."""
+        if self.columns is None:
+            return columns
+        if torch.equal(columns, self.columns):
+            return torch.arange(len(columns))
+        return torch.searchsorted(self.columns, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +47,7 @@ class LayerCapture:
     native y per head and `write` the native projected write o; `gradient_output` and
     `gradient_write` are the gradients of the margin at y and at o. `head_input` and the query weights
     are present where the query is affine in its input; otherwise `not_affine` says why they are not.
-    `state` is the residual stream after the block, and `switch` the position at which the model would
-    change its rotary frequencies, if it does.
+    `switch` is the position at which the model would change its rotary frequencies, if it does.
     """
 
     layer: int
@@ -58,8 +67,6 @@ class LayerCapture:
     output_bias: Float[Tensor, " model"] | None
     gradient_output: Float[Tensor, "heads value_width"]
     gradient_write: Float[Tensor, " model"]
-    state: Float[Tensor, " model"]
-    gradient_state: Float[Tensor, " model"]
     rotary: Rotary | None
     rotary_scaling: float
     switch: int | None
@@ -78,11 +85,13 @@ class LayerCapture:
         """Token indices of the key columns."""
         return range(self.first, self.first + self.keys.shape[1])
 
-    def bank(self) -> Bank:
-        """The unedited bank."""
-        columns = torch.zeros_like(self.attended)
-        bias = torch.zeros(self.heads, self.keys.shape[1], dtype=self.keys.dtype)
-        return Bank(self.query, self.keys, self.values, bias, columns, columns)
+    def bank(self, columns: Int[Tensor, " some"] | None = None) -> Bank:
+        """The unedited bank, of all key columns or of a few."""
+        keys = self.keys if columns is None else self.keys[:, columns]
+        values = self.values if columns is None else self.values[:, columns]
+        bias = keys.new_zeros(self.heads, keys.shape[1])
+        none = self.attended.new_zeros(keys.shape[1])
+        return Bank(self.query, keys, values, bias, none, none, columns)
 
     def scores(self, bank: Bank | None = None) -> Float[Tensor, "heads keys"]:
         """Scores s = cap(q̃·k̃·scaling) + bias in float64, before the attended set is applied."""
@@ -107,6 +116,17 @@ class LayerCapture:
                 f"{self.layer} holds; got {token!r}. Negative indices are not wrapped."
             )
         return token - self.first
+
+    def query_map(
+        self,
+    ) -> tuple[Float[Tensor, " inputs"], Float[Tensor, "heads inputs width"]]:
+        """Head input and query weights, where the query is affine in the input; else the reason."""
+        if self.head_input is None or self.query_weight is None:
+            raise ValueError(
+                f"Layer {self.layer} must have a query that is affine in the head input; "
+                f"{self.not_affine}. Work in rotated query coordinates instead."
+            )
+        return self.head_input, self.query_weight
 
     def seen_as(self, call_query: Tensor, own_key: Tensor, own_value: Tensor) -> "LayerCapture":
         """The same layer with the last token's query, key and value as another run rounded them."""

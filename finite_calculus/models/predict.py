@@ -100,11 +100,7 @@ def head_weights(layer: LayerCapture, head: int, *, gauge: str = "mean") -> Effe
 
     Refused where the query is not affine in the head input, or scores are capped.
     """
-    if layer.query_weight is None or layer.head_input is None:
-        raise ValueError(
-            f"Effective weights need a query that is affine in the head input; in layer "
-            f"{layer.layer} {layer.not_affine}. Work in rotated query coordinates instead."
-        )
+    head_input, query_weight = layer.query_map()
     if layer.softcap is not None:
         raise ValueError(
             f"Effective weights need scores linear in the query; layer {layer.layer} caps them at "
@@ -118,7 +114,7 @@ def head_weights(layer: LayerCapture, head: int, *, gauge: str = "mean") -> Effe
     keys, values = layer.keys[group].double(), layer.values[group].double()
     features = affine_features(
         rotary,
-        layer.query_weight[head].double(),
+        query_weight[head].double(),
         None if layer.query_bias is None else layer.query_bias[head].double(),
         keys,
         layer.position,
@@ -133,7 +129,7 @@ def head_weights(layer: LayerCapture, head: int, *, gauge: str = "mean") -> Effe
         values = torch.cat([values, torch.zeros_like(values[:1])])
     chosen = mean_key_gauge(features, mask=mask) if gauge == "mean" else None
     return effective_weights(
-        augment(layer.head_input.double()), features, values, gauge=chosen, mask=mask
+        augment(head_input.double()), features, values, gauge=chosen, mask=mask
     )
 
 

@@ -1,7 +1,8 @@
 """The untouched prefix cache: computed once without a graph, read by any number of rows.
 
 A `SharedLayer` hands out the prefix expanded to the batch with the new token appended, and stores
-nothing, so that no row can leak into another and memory does not grow with the batch.
+nothing, so that no row can leak into another. An `OwnLayer` hands out the new token alone, for an
+attention that reads the prefix where it is.
 """
 
 import hashlib
@@ -27,9 +28,10 @@ class Prefix:
         """The last token, as (1, 1)."""
         return self.ids[-1:].unsqueeze(0)
 
-    def cache(self) -> Cache:
+    def cache(self, kind: "type[SharedLayer] | None" = None) -> Cache:
         """A fresh read-only view for one forward pass of the last token."""
-        return Cache(layers=[SharedLayer(layer) for layer in self.layers])
+        view = SharedLayer if kind is None else kind
+        return Cache(layers=[view(layer) for layer in self.layers])
 
     def digest(self) -> str:
         """A hash of all stored keys and values: equal before and after, or something wrote to them."""
@@ -73,13 +75,19 @@ class SharedLayer(DynamicLayer):
         return self.source.get_seq_length()
 
 
+class OwnLayer(SharedLayer):
+    """A read-only cache layer whose `update` returns the new tokens alone."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs):
+        """Nothing of the prefix: whoever attends reads it from `source`."""
+        return key_states, value_states
+
+
 def prepare_prefix(model: PreTrainedModel, ids: Tensor) -> Prefix:
     """Run all tokens but the last without a graph and keep their keys and values."""
     cache = DynamicCache(config=model.config)
     with torch.no_grad():
-        model(
-            input_ids=ids[:-1].unsqueeze(0), past_key_values=cache, use_cache=True, logits_to_keep=1
-        )
+        model.base_model(input_ids=ids[:-1].unsqueeze(0), past_key_values=cache, use_cache=True)
     unknown = [
         type(layer).__name__ for layer in cache.layers if not isinstance(layer, DynamicLayer)
     ]
@@ -90,11 +98,13 @@ def prepare_prefix(model: PreTrainedModel, ids: Tensor) -> Prefix:
     return Prefix(ids, tuple(layer for layer in cache.layers if isinstance(layer, DynamicLayer)))
 
 
-def run_last(model: PreTrainedModel, prefix: Prefix, *, rows: int = 1) -> Tensor:
+def run_last(
+    model: PreTrainedModel, prefix: Prefix, *, rows: int = 1, kind: type[SharedLayer] = SharedLayer
+) -> Tensor:
     """Logits of the last token, (rows, vocabulary), read from the shared prefix."""
     output = model(
         input_ids=prefix.last.expand(rows, 1),
-        past_key_values=prefix.cache(),
+        past_key_values=prefix.cache(kind),
         use_cache=True,
     )
     return output.logits[:, -1]

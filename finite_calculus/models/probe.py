@@ -20,6 +20,7 @@ from finite_calculus.rotary import Layout, Rotary, rotate, split_planes
 
 _POSITIONS = (1, 6, 2, 25)
 _UNIT = torch.finfo(torch.float32).eps / 2
+_TINY = torch.finfo(torch.float64).tiny
 # Two native rotations: cosine, sine, scaling, two products and a sum each, on either side.
 _ROUNDINGS = 24
 
@@ -136,8 +137,8 @@ def _discrepancy(rotary: Rotary, seen: list[tuple[Tensor, Tensor]]) -> tuple[flo
         angles = 2 * (position + _POSITIONS[0]) * rotary.frequencies.double()
         rounding = _UNIT * (_ROUNDINGS + angles)
         allowed = _plane_norms(rotary, key.double()) * rounding + drift * norm
-        ratios = _plane_norms(rotary, apart) / allowed.clamp(min=1e-300)
-        rest = apart[..., 2 * rotary.planes :].abs() / (drift * norm).clamp(min=1e-300)
+        ratios = _plane_norms(rotary, apart) / allowed.clamp(min=_TINY)
+        rest = apart[..., 2 * rotary.planes :].abs() / (drift * norm).clamp(min=_TINY)
         worst = max(worst, float(torch.cat([ratios, rest], -1).max()))
         relative = max(relative, float((apart.norm(dim=-1, keepdim=True) / norm).max()))
         largest = max(largest, float(rounding.max()) + drift)

@@ -40,12 +40,14 @@ class AttentionCall:
 class Session:
     """What to do at each attention call: `edit` before it, `observe` after it.
 
-    `edit(site, call)` returns the call to run; `observe(site, call, output)` the output to use.
+    `edit(site, call)` returns the call to run; `observe(site, call, output)` the output to use. The
+    module's own eager attention runs between them, unless `attend(site, call)` stands in for it.
     """
 
     sites: Mapping[int, Site]
     edit: Callable[[Site, AttentionCall], AttentionCall]
     observe: Callable[[Site, AttentionCall, Tensor], Tensor]
+    attend: Callable[[Site, AttentionCall], Tensor] | None = None
 
 
 _ACTIVE: ContextVar[Session | None] = ContextVar("finite_calculus_session", default=None)
@@ -83,6 +85,8 @@ def attention_of(sites: tuple[Site, ...]) -> Callable[..., tuple[Tensor, Any]]:
         if session is None or site is None:
             return eager[id(module)](module, query, key, value, attention_mask, **options)
         call = session.edit(site, AttentionCall(query, key, value, attention_mask, options))
+        if session.attend is not None:
+            return session.observe(site, call, session.attend(site, call)), None
         output, weights = eager[id(module)](
             module, call.query, call.key, call.value, call.mask, **call.options
         )

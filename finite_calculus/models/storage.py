@@ -19,7 +19,7 @@ from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import Margin
 from finite_calculus.rotary import Rotary
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
@@ -39,7 +39,6 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
         "model": capture.model,
         "margin": dataclasses.asdict(capture.margin),
         "baseline": capture.baseline,
-        "head_error": capture.head_error,
         "layers": layers,
     }
     _write(target, blob)
@@ -76,7 +75,6 @@ def load_capture(path: str | os.PathLike[str]) -> Capture:
         margin=Margin(**manifest["margin"]),
         baseline=manifest["baseline"],
         logits=tensors["logits"],
-        head_error=manifest["head_error"],
         layers=tuple(_join(plain, tensors) for plain in manifest["layers"]),
     )
 

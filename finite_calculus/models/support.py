@@ -3,7 +3,8 @@
 Everything here is read from the model without running it. A model that the instrument would measure
 wrongly (linear-attention layers, shared keys and values, no attention interface, foreign patches) is
 refused with its reason; what only restricts the calculus (softcap, query norms, sinks, windows) is
-returned as notes.
+returned as notes. The families that the preflight passes on, as tiny random models, are those of
+`finite_calculus.models.tiny.FAMILIES`; others that are not refused here still have to pass it.
 """
 
 import inspect

@@ -38,6 +38,16 @@ FAMILIES: Mapping[str, dict[str, Any]] = MappingProxyType(
         "llama": _GROUPED,
         "mistral": {**_GROUPED, "sliding_window": 8},  # every layer slides
         "ministral": {**_GROUPED, "sliding_window": 8},
+        "ministral3": {  # queries scaled by position
+            **_GROUPED,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 1e4,
+                "factor": 16.0,
+                "original_max_position_embeddings": 8,
+                "llama_4_scaling_beta": 0.1,
+            },
+        },
         "qwen3": _GROUPED,  # query and key norms
         "qwen3_moe": {**_GROUPED, **_EXPERTS},
         "mixtral": {**_GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2},

@@ -49,3 +49,14 @@ def test_a_model_that_is_not_what_the_registry_says_is_refused(monkeypatch: pyte
     monkeypatch.setattr(loading, "_opened", lambda *_: (model, tokenizer))
     with pytest.raises(CheckpointError, match=r"not what the registry describes.*'layers': 3"):
         load("tiny-llama")
+
+
+@pytest.mark.parametrize("device", ["potato", "mtia"])
+def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded(
+    device: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(loading, "_opened", None)
+    with pytest.raises(
+        ValueError, match=f"`device` must be one that this torch can use; got '{device}'"
+    ):
+        load("tiny-llama", device=device)

@@ -1,8 +1,13 @@
 """Each edit changes what it names and nothing else; predicted and executed responses agree."""
 
+import math
+
 import pytest
 import torch
 
+from finite_calculus.deletion import deletion_response
+from finite_calculus.joint import decompose
+from finite_calculus.margin import head_gradient
 from finite_calculus.models import (
     Delete,
     KeyShift,
@@ -18,7 +23,17 @@ from finite_calculus.models import (
     predict,
 )
 from finite_calculus.models.edits import Edit
+from finite_calculus.models.layer import head_products
 from finite_calculus.positional import key_shift_scores
+from finite_calculus.readout import freeze
+from finite_calculus.rounding import error_of, track, value_of
+
+UNIT = torch.finfo(torch.float32).eps / 2
+
+
+def tracked(readout):
+    """The same readout under running error analysis, its scores and values taken as exact."""
+    return freeze(track(readout.scores), track(readout.values), mask=readout.attended)
 
 
 @pytest.fixture
@@ -36,12 +51,14 @@ def donor(tiny, ids):
 def test_a_key_shift_has_the_score_increments_of_the_core(layer):
     bank = edited_bank(layer, KeyShift(1, (3, 4), 5))
     found = increments(layer, bank).scores
-    keys = layer.keys.double().repeat_interleave(3, 0)
+    keys = track(layer.keys.double().repeat_interleave(3, 0))
     query = layer.query.double().unsqueeze(-2)
-    exact = key_shift_scores(layer.rotary, query, keys, 5.0, scaling=layer.scaling)
-    # The executed key is rounded to float32: half a unit of every coordinate.
-    bound = 2.0**-24 * (query.abs() * bank.keys.double().abs().repeat_interleave(3, 0)).sum(-1)
-    assert bool(((found - exact).abs()[:, 3:5] <= bound[:, 3:5] * 1.001).all())
+    exact = key_shift_scores(layer.rotary, track(query), keys, 5.0, scaling=layer.scaling)
+    # The executed key is rounded to float32, half a unit of every coordinate; each float64 path adds
+    # what the tracked one does.
+    moved = (query.abs() * bank.keys.double().abs().repeat_interleave(3, 0)).sum(-1)
+    bound = UNIT * moved * layer.scaling + 2 * error_of(exact)
+    assert bool(((found - value_of(exact)).abs()[:, 3:5] <= bound[:, 3:5]).all())
     assert bool((found[:, [0, 1, 2, *range(5, 20)]] == 0).all())
 
 
@@ -61,17 +78,22 @@ def test_replacement_at_full_strength_is_the_donor_and_at_zero_is_nothing(layer,
     keys_only = edited_bank(layer, Replace(1, (3,), donor, values=False))
     assert torch.equal(keys_only.values, layer.values)
     half = edited_bank(layer, Replace(1, (3,), donor, strength=0.5))
+    here, there = track(layer.keys[:, 3]), track(donor.keys[:, 3])
     middle = (layer.keys[:, 3].double() + donor.keys[:, 3].double()) / 2
-    torch.testing.assert_close(half.keys[:, 3].double(), middle, atol=1e-6, rtol=1e-6)
+    bound = error_of(here + 0.5 * (there - here))
+    assert bool(((half.keys[:, 3].double() - middle).abs() <= bound).all())
 
 
 def test_odds_are_multiplied(layer):
-    base, bank = layer.readout(), edited_bank(layer, Odds(1, (3,), 3.0, heads=(2,)))
-    after = layer.readout(bank)
+    base, bank = tracked(layer.readout()), edited_bank(layer, Odds(1, (3,), 3.0, heads=(2,)))
+    after = tracked(layer.readout(bank))
     odds = [r.probs[:, 3] / (1 - r.probs[:, 3]) for r in (base, after)]
     ratio = odds[1] / odds[0]
-    assert abs(float(ratio[2]) - 3) < 1e-5
-    assert bool(((ratio[[0, 1, 3, 4, 5]] - 1).abs() < 1e-12).all())
+    # log 3 is rounded to float32 before it is added to a score.
+    rounded = torch.tensor(math.log(3), dtype=torch.float32).double().exp()
+    assert abs(float(rounded) - 3) <= 4 * UNIT * 3
+    expected = torch.ones(6, dtype=torch.float64).index_fill(0, torch.tensor([2]), float(rounded))
+    assert bool(((value_of(ratio) - expected).abs() <= error_of(ratio)).all())
 
 
 def test_a_deleted_token_has_no_attention(layer):
@@ -79,9 +101,11 @@ def test_a_deleted_token_has_no_attention(layer):
     assert bool((after.probs[:, [3, 5]] == 0).all())
     found = predict(layer, Delete(1, (3, 5)))
     assert found.parts is None
-    torch.testing.assert_close(
-        found.response, after.output - layer.readout().output, atol=1e-13, rtol=1e-12
-    )
+    base, removed = tracked(layer.readout()), torch.zeros(1, 20, dtype=torch.bool)
+    removed[0, [3, 5]] = True
+    apart = tracked(after).output - base.output
+    bound = error_of(apart) + error_of(deletion_response(base, removed)).squeeze(-2)
+    assert bool(((found.response - value_of(apart)).abs() <= bound).all())
 
 
 def test_restoring_a_quantised_token_undoes_it(layer):
@@ -96,16 +120,30 @@ def test_edits_compose_from_left_to_right(layer):
     zeroed = edited_bank(layer, (ScaleValues(1, (3,), 2.0), ScaleValues(1, (3,))))
     assert bool((zeroed.values[:, 3] == 0).all())
     twice = edited_bank(layer, (Odds(1, (3,), 2.0), Odds(1, (3,), 3.0)))
-    assert float(twice.bias[0, 3]) == pytest.approx(1.791759, abs=1e-6)
+    added = track(torch.zeros(())) + math.log(2) + math.log(3)
+    logarithms = 4 * torch.finfo(torch.float64).eps
+    assert abs(float(twice.bias[0, 3]) - math.log(6)) <= float(error_of(added)) + logarithms
 
 
 def test_a_predicted_response_splits_into_key_value_and_interaction(layer, donor):
     found = predict(layer, Replace(1, (3, 4, 5), donor))
     assert found.parts is not None
     split = found.parts.key + found.parts.value + found.parts.interaction
-    torch.testing.assert_close(found.response, split, atol=1e-12, rtol=1e-12)
+    change = increments(layer, edited_bank(layer, Replace(1, (3, 4, 5), donor)))
+    parts = decompose(tracked(layer.readout()), track(change.scores), track(change.values))
+    bound = error_of(parts.total) + error_of(parts.key + parts.value + parts.interaction)
+    assert bool(((found.response - split).abs() <= bound).all())
+
+
+def test_the_effect_is_the_response_contracted_with_the_gradient_at_y(layer, donor):
+    found = predict(layer, Replace(1, (3, 4, 5), donor))
     dotted = float((found.response * layer.gradient_output.double()).sum())
-    assert found.effect == pytest.approx(dotted, rel=1e-4, abs=1e-7)
+    # The model rounded its gradient at y = W_o g once, over the model width; float64 sums come on top.
+    gradient = head_gradient(track(layer.output_projection), track(layer.gradient_write))
+    sizes = head_gradient(layer.output_projection.abs(), layer.gradient_write.abs()).double()
+    wide = 2 * (layer.output_projection.numel()) * torch.finfo(torch.float64).eps
+    bound = (found.response.abs() * (error_of(gradient) + wide * sizes)).sum()
+    assert abs(found.effect - dotted) <= float(bound)
 
 
 def test_score_increments_under_a_softcap_are_those_of_capped_scores(tiny, ids):
@@ -113,7 +151,10 @@ def test_score_increments_under_a_softcap_are_those_of_capped_scores(tiny, ids):
         layer = instrument.capture(ids, answer=3, versus=5, layers=[1]).layer(1)
     bank = edited_bank(layer, KeyShift(1, (3, 4), 5))
     apart = increments(layer, bank).scores - (layer.scores(bank) - layer.scores())
-    assert float(apart.abs().max()) < 1e-14
+    # tanh does not expand the rounding of its argument, a sum over the width; the cap adds a few units.
+    sizes = head_products(bank.query.abs().double(), (bank.keys.abs() + layer.keys.abs()).double())
+    bound = 8 * sizes * layer.scaling + 8 * layer.softcap
+    assert bool((apart.abs() <= torch.finfo(torch.float64).eps * bound).all())
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

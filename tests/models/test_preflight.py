@@ -1,5 +1,6 @@
 """The gate opens for every supported family, and each sabotage shuts it."""
 
+import dataclasses
 import json
 import sys
 
@@ -9,10 +10,12 @@ import torch
 import finite_calculus.models.execute as execute
 import finite_calculus.models.install as install
 import finite_calculus.models.layer as layer
+import finite_calculus.models.shared as shared
 from finite_calculus.models import Instrument
-from finite_calculus.models.prefix import SharedLayer
+from finite_calculus.models.prefix import OwnLayer, SharedLayer
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.tiny import FAMILIES, tiny_model
+from native_checks import local
 from native_checks.preflight import CHECKS, preflight
 from native_checks.records import Check, compared
 
@@ -24,8 +27,8 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 def test_the_gate_opens_for_every_family(tiny, family):
     report = preflight(tiny(family))
     assert report.passed, "\n".join(report.lines())
-    # Every check ran: one of them gives two records, and restoration is added.
-    assert len(report.checks) == len(CHECKS) + 2
+    # Every check ran: two of them give three records and one gives two; restoration is added.
+    assert len(report.checks) == len(CHECKS) + 6
 
 
 def test_the_report_is_saved_with_its_fingerprint(tiny, tmp_path):
@@ -39,6 +42,35 @@ def test_the_report_is_saved_with_its_fingerprint(tiny, tmp_path):
         != report.fingerprint["weights"]
     )
     assert report.lines()[-1] == "gate open"
+
+
+def test_every_layer_and_head_has_its_figure_in_the_record(tiny):
+    native, fast = [c for c in preflight(tiny("qwen2")).checks if c.by_head is not None]
+    assert native.name == "predicted Δy, head by head"
+    assert fast.name == "shared path, predicted Δy, head by head"
+    for check in (native, fast):
+        assert [len(row) for row in check.by_head] == [6, 6, 6]
+        assert all(0 < ratio <= 1 for row in check.by_head for ratio in row)
+
+
+def test_a_single_wrong_head_is_named(tiny, monkeypatch):
+    genuine = local.predict_bank
+
+    def wrong(captured, bank):
+        found = genuine(captured, bank)
+        if captured.layer == 1:
+            found.response[4] *= 1.01
+        return found
+
+    monkeypatch.setattr(local, "predict_bank", wrong)
+    checks = {check.name: check for check in preflight(tiny("qwen2")).checks if not check.passed}
+    assert {name for name in checks if "shared" not in name} == {
+        "predicted Δy",
+        "predicted Δy, head by head",
+    }
+    found = checks["predicted Δy, head by head"]
+    assert found.figure == 1
+    assert "the closest, layer 1 head 4" in found.reason
 
 
 def test_an_unsupported_model_shuts_the_gate():
@@ -85,6 +117,16 @@ def test_a_leaked_row_shuts_the_gate(tiny, monkeypatch):
     assert "rows are isolated" in preflight(tiny("qwen2")).failed
 
 
+def test_a_leaked_cache_row_shuts_the_gate(tiny, monkeypatch):
+    genuine = SharedLayer.update
+
+    def leaking(self, key_states, value_states, *args, **kwargs):
+        return genuine(self, key_states.roll(1, 0), value_states.roll(1, 0), *args, **kwargs)
+
+    monkeypatch.setattr(SharedLayer, "update", leaking)
+    assert "rows are isolated" in preflight(tiny("qwen2")).failed
+
+
 def test_a_cache_that_is_written_to_shuts_the_gate(tiny, monkeypatch):
     genuine = SharedLayer.update
 
@@ -103,6 +145,32 @@ def test_a_dead_hook_shuts_the_gate(tiny, monkeypatch):
     failed = preflight(tiny("qwen2")).failed
     assert "live edits change something" in failed
     assert "predicted Δy" in failed
+
+
+def test_a_shared_row_with_the_edit_of_another_shuts_the_gate(tiny, monkeypatch):
+    genuine = shared.stack_patches
+
+    def rolled(*args):
+        patch = genuine(*args)
+        keys, values = patch.keys.roll(1, 1), patch.values.roll(1, 1)
+        return dataclasses.replace(patch, keys=keys, values=values)
+
+    monkeypatch.setattr(shared, "stack_patches", rolled)
+    failed = preflight(tiny("qwen2")).failed
+    assert "shared path, predicted Δy" in failed
+    assert "shared path, effects" in failed
+    assert "predicted Δy" not in failed
+
+
+def test_a_shared_cache_row_that_leaks_shuts_the_gate(tiny, monkeypatch):
+    monkeypatch.setattr(OwnLayer, "update", lambda self, k, v, *a: (k.roll(1, 0), v.roll(1, 0)))
+    assert "shared path, effects" in preflight(tiny("qwen2")).failed
+
+
+def test_the_wrong_rows_of_the_head_shut_the_gate(tiny, monkeypatch):
+    genuine = shared.Margin
+    monkeypatch.setattr(shared, "Margin", lambda answer, versus: genuine(versus, answer))
+    assert "shared path, controls" in preflight(tiny("qwen2")).failed
 
 
 def test_a_bias_in_the_wrong_column_shuts_the_gate(tiny, monkeypatch):
@@ -126,7 +194,9 @@ def test_a_wrong_gradient_shuts_the_gate(tiny, monkeypatch):
 
 
 def _scaled(genuine):
-    return lambda *args, **kwargs: tuple(1.5 * g for g in genuine(*args, **kwargs))
+    return lambda *args, **kwargs: tuple(
+        g if g is None else 1.5 * g for g in genuine(*args, **kwargs)
+    )
 
 
 def test_reduced_precision_shuts_the_gate(tiny):
@@ -143,5 +213,7 @@ def test_a_comparison_fails_on_nan_above_the_bound_and_above_the_papers_toleranc
     assert not compared("x", torch.tensor([1e-6, float("nan")]), 1e-5 * one, one, "").passed
     assert not compared("x", 1e-4 * one, 1e-5 * one, one, "").passed
     assert not compared("x", 1e-2 * one, 1.0 * one, one, "").passed
-    assert compared("x", 1e-2 * one, 1.0 * one, one, "", require_ceiling=False).passed
+    waived = compared("x", 1e-2 * one, 1.0 * one, one, "", waived="it is coarser")
+    assert waived.passed
+    assert "not required: it is coarser" in waived.line()
     assert "FAIL" in Check("x", 1.0, 0.0, "", passed=False).line()

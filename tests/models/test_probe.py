@@ -54,7 +54,9 @@ def test_layout_and_width_are_found(tiny, family, layout, planes):
     with attach(tiny(family)) as instrument:
         for probed in instrument.probed:
             assert (probed.rotary.layout, probed.rotary.planes) == (layout, planes)
-            assert probed.error <= probed.bound < 1e-4
+            assert probed.error <= probed.bound
+            # A tenth of a position would show in the slowest plane.
+            assert probed.bound < float(probed.rotary.frequencies.min()) / 10
 
 
 @pytest.mark.parametrize("family", ["smollm3", "cohere2", "exaone4"])

@@ -23,7 +23,7 @@ def test_an_instrument_knows_its_tokenizer(tiny, tokenizer):
 
 
 def test_texts_that_do_not_occur_are_refused(tokenizer):
-    with pytest.raises(ValueError, match="at least 1 times; 'green' does not"):
+    with pytest.raises(ValueError, match="in the prompt at least 1 times; 'green' does not"):
         span(PROMPT, "green", tokenizer)
     with pytest.raises(ValueError, match="at least 3 times; 'sat' does not"):
         span(PROMPT, "sat", tokenizer, occurrence=2)

@@ -27,6 +27,7 @@ NO_INTERFACE = {
         "num_attention_heads": 4,
     },
     "bloom": {"vocab_size": 64, "hidden_size": 32, "n_layer": 2, "n_head": 4},
+    "gptj": {"vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4},
     "mpt": {"vocab_size": 64, "d_model": 32, "n_layers": 2, "n_heads": 4},
 }
 
@@ -50,7 +51,9 @@ def test_linear_attention_hybrids_are_refused():
         linear_num_key_heads=2, linear_num_value_heads=2,
         linear_key_head_dim=8, linear_value_head_dim=8,
     )  # fmt: skip
-    with pytest.raises(UnsupportedModelError, match="linear_attention layers"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"linear_attention layers\. Linear-attention hybrids"
+    ):
         supported(model)
 
 
@@ -119,7 +122,9 @@ def test_a_wrapped_registered_function_is_found(tiny, monkeypatch):
 def test_forward_hooks_of_others_are_found():
     model = tiny_model("qwen2")
     model.model.layers[1].self_attn.register_forward_hook(lambda *a: None)
-    with pytest.raises(UnsupportedModelError, match="self_attn has forward hooks"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"found foreign patches: .*self_attn has forward hooks"
+    ):
         supported(model)
 
 

@@ -1,0 +1,65 @@
+"""The rounding budget of a margin covers what rounding does, and the slope's bound what it leaves out."""
+
+import pytest
+import torch
+
+from finite_calculus.models import attach
+from finite_calculus.models.baseline import batch_baseline
+from native_checks.bench import Bench
+from native_checks.budget import module_spread
+from native_checks.gradients import slope_at_zero
+
+UNIT = torch.finfo(torch.float32).eps / 2
+STEPS = 2.0 ** -torch.arange(14, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma2", "opt", "gpt2", "qwen3_moe"])
+def test_margins_of_all_batch_sizes_lie_within_two_budgets_of_each_other(tiny, ids, family):
+    with attach(tiny(family)) as instrument:
+        bench = Bench(instrument, ids, 3, 5, 8)
+        prefix, sites = instrument.prefix(ids), instrument.support.sites
+        margins = torch.cat(
+            [
+                bench.capture.margin.of(
+                    batch_baseline(instrument.model, sites, prefix, rows).logits.double()
+                )
+                for rows in (1, 2, 3, 5, 8, 13)
+            ]
+        )
+        spread = float(margins.max() - margins.min())
+        assert spread <= 2 * bench.budget
+        # Nor is it so wide that it says nothing: a thousand units in the last place of the logits.
+        assert bench.budget < 1000 * UNIT * float(bench.capture.logits.abs().max()) * len(sites)
+
+
+def test_the_spread_of_a_linear_map_covers_its_float32_rounding():
+    draw = torch.Generator().manual_seed(4)
+    linear = torch.nn.Linear(512, 64)
+    with torch.no_grad():
+        x = torch.randn(32, 512, generator=draw)
+        output = linear(x)
+        exact = x.double() @ linear.weight.double().mT + linear.bias.double()
+        apart = (output.double() - exact).abs()
+        assert bool((apart <= UNIT * module_spread(linear, x, output)).all())
+
+
+def test_the_slope_of_a_smooth_and_of_a_kinked_function_lies_within_its_bound():
+    h = torch.cat([STEPS, -STEPS])
+    kinks = torch.linspace(-1, 1, 41, dtype=torch.float64) + 1 / 97
+    for margins, slope in (
+        (torch.sin(3 * h), 3.0),
+        (torch.exp(2 * h), 2.0),
+        ((h.unsqueeze(-1) - kinks).relu().mean(-1), float((kinks < 0).double().mean())),
+    ):
+        found, error = slope_at_zero(STEPS, margins, torch.finfo(torch.float64).eps)
+        assert abs(float(found) - slope) <= float(error)
+        assert float(error) < slope / 4
+
+
+def test_rounding_of_the_margins_widens_the_bound_and_is_covered_by_it():
+    draw = torch.Generator().manual_seed(5)
+    h = torch.cat([STEPS, -STEPS])
+    for _ in range(200):
+        noise = 2 * torch.rand(h.shape, generator=draw, dtype=torch.float64) - 1
+        found, error = slope_at_zero(STEPS, torch.sin(3 * h) + 2.0**-14 * noise, 2.0**-14)
+        assert abs(float(found) - 3) <= float(error)
