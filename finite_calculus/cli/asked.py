@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from finite_calculus.cli.display import console
@@ -148,10 +149,10 @@ def save(path: Path | None, content: dict[str, Any]) -> None:
 
 def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """A table on the console, the text column to the left and all else to the right."""
-    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False)
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in columns:
         left = column in ("edit", "text", "tokens", "request", "generated")
-        table.add_column(column, justify="left" if left else "right", no_wrap=column != "tokens")
+        table.add_column(column, justify="left" if left else "right", no_wrap=column != "generated")
     for row in rows:
         table.add_row(*row)
     console().print(table, markup=False)

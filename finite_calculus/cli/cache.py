@@ -65,8 +65,9 @@ def evict(
     --generate all layers are evicted together and stay so for the tokens that follow, which no plan
     has seen.
 
-    Example: `finite-calculus evict --model smollm2-135m-instruct --prompt "The capital of France is"
-    --answer " Paris" --versus " London" --layers 10-12 --budget 0.05 --generate 8`
+    Example: `finite-calculus evict --model smollm2-135m-instruct --prompt "Rome is in Italy and Berlin
+    is in Germany. The capital of France is" --answer " Paris" --versus " Rome" --layers 10-12
+    --budget 0.1 --generate 8`
     """
     from finite_calculus.search import evict as plan, execute_evictions
     from finite_calculus.search.specs import parse_numbers

@@ -86,7 +86,7 @@ def score(
 
     from finite_calculus.search import certify_table, score as score_family
 
-    side = or_refuse(lambda: _side(towards))
+    side = _side(towards)
     asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
     with captured(asked) as (instrument, capture):
         family = or_refuse(lambda: _family(instrument, asked, capture, span, odds, donor_file))
@@ -157,7 +157,7 @@ def execute(
 
 def _side(towards: str) -> "Side":
     if towards not in ("either", "answer", "versus"):
-        raise ValueError(f"--towards must be answer, versus or either; got {towards!r}.")
+        raise typer.BadParameter(f"--towards must be answer, versus or either; got {towards!r}.")
     return cast("Side", towards)
 
 
@@ -244,15 +244,18 @@ def _certain(table: "ScoreTable") -> dict[str, int]:
 def _show_rows(
     title: str, rows: "Any", done: "dict[int, Executed]", names: list[str] | None = None
 ) -> None:
-    columns = ["layer", "tokens", "text", "edit", "predicted", "key", "value", "both"]
+    split = any(row.value or row.interaction for row in rows)
+    columns = ["layer", "tokens", "text", "edit", "predicted"]
+    columns += ["key", "value", "both"] if split else []
     certified = any(row.bound is not None for row in rows)
     columns += ["first-order", "± bound"] if certified else []
     columns += ["executed", "local error", "its bound"] if done else []
     shown = []
-    for number, row in enumerate(rows):
-        kind = row.kind if names is None else names[number]
+    for place, row in enumerate(rows):
+        kind = row.kind if names is None else names[place]
         line = [str(row.layer), _tokens(row), repr(row.text), kind]
-        line += [f"{n:+.4f}" for n in (row.effect, row.key, row.value, row.interaction)]
+        parts = (row.key, row.value, row.interaction) if split else ()
+        line += [f"{number:+.4f}" for number in (row.effect, *parts)]
         if certified:
             line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"]
         if done:

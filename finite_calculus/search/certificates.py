@@ -1,0 +1,142 @@
+"""Certificates of a search: first-order scores with a bound on their distance from the exact local score.
+
+An edit of few keys is an edit of the small readout of those keys and the rest (main:sparse), so `certify`
+is applied there (main:certificate). Rounding is followed from the captured tensors on. A deletion has no
+finite KL; its first-order score Σ p (y − v) is 1 − α of the exact response in every head, which bounds
+the rest. Everything here speaks of the edited attention write, not of the network beyond it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from finite_calculus.certificate import Certificate, certified_signs, certify
+from finite_calculus.models import Capture, LayerCapture, edited_bank, increments
+from finite_calculus.models.edits import Edits, as_tuple
+from finite_calculus.rounding import error_of, track, upper, value_of
+from finite_calculus.search.block import Block, Places, block_of, group_increments, with_rest
+from finite_calculus.search.kinds import Kind
+from finite_calculus.search.stack import stack_of
+from finite_calculus.search.table import Part, ScoreTable
+
+_FIELDS = ("first_order", "bound", "divergence", "total_variation")
+
+
+@dataclass(frozen=True)
+class CertifiedCounts:
+    """How much of a table's order is certain: signs, and strictly ordered pairs of candidates."""
+
+    candidates: int
+    signs: int
+    pairs: int
+
+    @property
+    def all_pairs(self) -> int:
+        """Number of pairs of different candidates."""
+        return self.candidates * (self.candidates - 1) // 2
+
+
+def certify_table(table: ScoreTable) -> ScoreTable:
+    """The table with a certificate for every row, layer by layer."""
+    found: dict[int, Certificate] = {}
+    for numbers in _grouped(table.parts):
+        shared = _parts(table.capture, [table.parts[number] for number in numbers])
+        found |= dict(zip(numbers, shared, strict=True))
+    return table.certified(_joined([found[n] for n in range(len(table.parts))], torch.cat))
+
+
+def counts(certificate: Certificate) -> CertifiedCounts:
+    """Certified signs and pairs; pairs are counted by sorting interval ends, not by comparing all."""
+    lower, above = intervals(certificate)
+    beaten = torch.searchsorted(above.sort().values, lower, side="left")
+    return CertifiedCounts(
+        candidates=lower.shape[0],
+        signs=int((certified_signs(certificate) != 0).sum()),
+        pairs=int(beaten.sum()),
+    )
+
+
+def intervals(
+    certificate: Certificate,
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """Ends of the interval that holds each exact local score, rounded outwards."""
+    lower = certificate.first_order - certificate.bound
+    above = certificate.first_order + certificate.bound
+    infinity = lower.new_tensor(torch.inf)
+    return torch.nextafter(lower, -infinity), torch.nextafter(above, infinity)
+
+
+def _grouped(parts: tuple[Part, ...]) -> list[list[int]]:
+    """Numbers of the parts that share their layers and places, and so their preparation."""
+    found: dict[object, list[int]] = {}
+    for number, part in enumerate(parts):
+        key: object = number
+        if part.tokens is not None:
+            key = (tuple(part.layers.tolist()), part.tokens.numpy().tobytes(), part.tokens.shape)
+        found.setdefault(key, []).append(number)
+    return list(found.values())
+
+
+def _parts(capture: Capture, parts: list[Part]) -> list[Certificate]:
+    """Certificates of parts at the same places, each part's rows layer by layer."""
+    tokens = parts[0].tokens
+    if tokens is None:
+        return [_joined([_listed(capture, edits) for edits in parts[0].listed], torch.stack)]
+    kinds = [part.kind for part in parts if part.kind is not None]
+    layers = [_one_layer(capture.layer(int(n)), kinds, tokens) for n in parts[0].layers]
+    return [_joined([layer[k] for layer in layers], torch.cat) for k in range(len(kinds))]
+
+
+def _joined(found: list[Certificate], join: Callable[[list[Tensor]], Tensor]) -> Certificate:
+    return Certificate(*(join([getattr(item, field) for item in found]) for field in _FIELDS))
+
+
+def _one_layer(layer: LayerCapture, kinds: list[Kind], tokens: Tensor) -> list[Certificate]:
+    """Certificates of kinds at their places in one layer, kind by kind."""
+    stack = stack_of([layer], wrap=track)
+    places = Places(stack, tokens - layer.first)
+    blocks = [block_of(kind, places, wrap=track) for kind in kinds]
+    edited = [block for block in blocks if not block.removes]
+    found = iter(_edited(places, edited) if edited else [])
+    return [_removed(places) if block.removes else next(found) for block in blocks]
+
+
+def _edited(places: Places, blocks: list[Block]) -> list[Certificate]:
+    """The certificates of edits, all kinds in one evaluation."""
+    pairs = [group_increments(block) for block in blocks]
+    scores = with_rest(torch.stack([scores for scores, _ in pairs]))
+    values = with_rest(torch.stack([values for _, values in pairs])).unsqueeze(-1)
+    ones = torch.ones(1, dtype=places.stack.dtype)
+    per_head = certify(places.prepared.bank, scores, values, ones)
+    heads_last = Certificate(*(getattr(per_head, f).squeeze(1).mT.contiguous() for f in _FIELDS))
+    summed = heads_last.over_heads()
+    return [Certificate(*(getattr(summed, f)[k] for f in _FIELDS)) for k in range(len(blocks))]
+
+
+def _removed(places: Places) -> Certificate:
+    """|Δ − first| = α|Δ|, with Δ the exact response to the deletion and first = (1 − α)Δ."""
+    prepared = places.prepared
+    exact = prepared.deletion().squeeze(-1)
+    mass = prepared.probs.sum(-1)
+    first = -prepared.pulls.sum(-2).squeeze(-1)
+    remainder = upper((mass * exact).abs())
+    bound = upper(track(remainder, error_of(first)))
+    per_head = (value_of(first), bound, torch.zeros_like(bound), upper(mass))
+    summed = Certificate(*(field.squeeze(0).mT.contiguous() for field in per_head)).over_heads()
+    return replace(summed, divergence=torch.full_like(summed.bound, torch.inf))
+
+
+def _listed(capture: Capture, edits: Edits) -> Certificate:
+    """The certificate of one listed edit, from its layer's whole readout; none if it deletes."""
+    layer = capture.layer(as_tuple(edits)[0].layer)
+    bank = edited_bank(layer, edits)
+    if bool(bank.removed.any()):
+        nothing, endless = torch.zeros(()).double(), torch.full((), torch.inf).double()
+        return Certificate(nothing, endless, endless, torch.ones(()).double())
+    change = increments(layer, bank)
+    weights, gradient = layer.output_projection.double(), layer.gradient_write.double()
+    slope = torch.matmul(weights, gradient)
+    return certify(layer.readout(), change.scores, change.values, slope).over_heads()

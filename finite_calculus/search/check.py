@@ -1,0 +1,131 @@
+"""Executing what a search proposes: predicted effect, executed effect and local write error side by side.
+
+The local error is measured against the exact write and held to its float32 bound; the gap between
+predicted and executed effect is what the rest of the network adds, and nothing bounds it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from finite_calculus.models import Instrument
+from finite_calculus.search.certificates import intervals
+from finite_calculus.search.local import LocalCheck, local_check
+from finite_calculus.search.table import Row, ScoreTable, Side, sign_of
+
+Stop = Literal["certified", "settled", "budget", "exhausted"]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One candidate executed natively: the executed change of the margin, and its local check."""
+
+    row: Row
+    effect: float
+    margin: float
+    local: LocalCheck
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The best candidates by executed effect, and why the execution stopped.
+
+    `stopped` is "certified" if certificates separate the predicted top from everything else, in order;
+    "settled" if a further round changed nothing in the executed top; else "budget" or "exhausted".
+    `executed` holds all that was run, in the order of prediction.
+    """
+
+    top: tuple[Executed, ...]
+    executed: tuple[Executed, ...]
+    stopped: Stop
+    budget: int
+
+
+def execute_rows(
+    instrument: Instrument,
+    table: ScoreTable,
+    indices: Sequence[int],
+    *,
+    batch: int = 32,
+    quiet: bool = True,
+) -> tuple[Executed, ...]:
+    """Execute rows of a table on the model, each from the untouched prefix."""
+    edits = [table.edit(index) for index in indices]
+    if not edits:
+        return ()
+    outcomes = instrument.execute(table.capture, edits, batch=batch, quiet=quiet).outcomes
+    return tuple(
+        Executed(table.row(index), outcome.effect, outcome.margin, local_check(edit, outcome))
+        for index, edit, outcome in zip(indices, edits, outcomes, strict=True)
+    )
+
+
+def verify_top(
+    instrument: Instrument,
+    table: ScoreTable,
+    count: int,
+    *,
+    budget: int = 64,
+    towards: Side = "either",
+    batch: int = 32,
+    quiet: bool = True,
+) -> Verification:
+    """Execute candidates in predicted order until the top `count` settles or the budget is used.
+
+    The top counts as settled when a round of `count` further executions leaves its members and their
+    order unchanged. If the certificates already order it strictly above all others, one round is run.
+    """
+    if not 1 <= count <= budget:
+        raise ValueError(
+            f"`budget` must be at least `count`, the candidates to settle; got {budget} and {count}."
+        )
+    order = table.order(min(budget, len(table)), towards=towards)
+    certain = certified_top(table, count, towards=towards)
+    done: tuple[Executed, ...] = ()
+    best: list[int] = []
+    while len(done) < len(order):
+        batch_of = order[len(done) : len(done) + count]
+        done += execute_rows(instrument, table, batch_of, batch=batch, quiet=quiet)
+        previous, best = best, [item.row.index for item in _ranked(done, towards)[:count]]
+        if certain:
+            return _verification(done, count, towards, "certified", budget)
+        if best == previous and len(best) == count:
+            return _verification(done, count, towards, "settled", budget)
+    exhausted = len(order) == len(table)
+    return _verification(done, count, towards, "exhausted" if exhausted else "budget", budget)
+
+
+def certified_top(table: ScoreTable, count: int, *, towards: Side = "either") -> bool:
+    """Whether certificates put the predicted top in strict order and above every other candidate.
+
+    By absolute effect, an interval counts as its distance from zero. False without a certificate.
+    """
+    if table.certificate is None:
+        return False
+    lower, above = intervals(table.certificate)
+    sign = sign_of(towards)
+    if not sign:
+        farthest = torch.maximum(above.abs(), lower.abs())
+        nearest = torch.where((lower > 0) | (above < 0), torch.minimum(lower.abs(), above.abs()), 0)
+        lower, above = nearest, farthest
+    elif sign < 0:
+        lower, above = -above, -lower
+    chosen = table.order(count, towards=towards)
+    others = torch.ones(len(table), dtype=torch.bool)
+    others[chosen] = False
+    floors = [*(float(above[index]) for index in chosen[1:])]
+    floors.append(float(above[others].max()) if bool(others.any()) else -torch.inf)
+    return all(float(lower[i]) > floor for i, floor in zip(chosen, floors, strict=True))
+
+
+def _ranked(done: tuple[Executed, ...], towards: Side) -> list[Executed]:
+    sign = sign_of(towards)
+    return sorted(done, key=lambda e: sign * e.effect if sign else abs(e.effect), reverse=True)
+
+
+def _verification(
+    done: tuple[Executed, ...], count: int, towards: Side, stopped: Stop, budget: int
+) -> Verification:
+    return Verification(tuple(_ranked(done, towards)[:count]), done, stopped, budget)

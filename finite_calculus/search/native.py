@@ -1,0 +1,51 @@
+"""The model's own attention weights at one layer, with an edit in place."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from finite_calculus.models import Capture, Edit, Instrument, edited_bank
+from finite_calculus.models.prefix import run_last
+from finite_calculus.models.session import AttentionCall, Session, active, by_module
+from finite_calculus.models.support import Site
+
+
+def attention_weights(
+    instrument: Instrument, capture: Capture, layer: int, edits: tuple[Edit, ...]
+) -> Float[Tensor, "heads keys"]:
+    """Native attention weights of the last query, from the layer's own eager attention.
+
+    Edits may change keys and queries; biases and deletions live in the mask and are refused.
+    """
+    taken = capture.layer(layer)
+    bank = edited_bank(taken, edits) if edits else taken.bank()
+    if bool(bank.bias.any()) or bool(bank.removed.any()):
+        raise ValueError(
+            "`edits` must change keys or queries only; got a score bias or a deletion."
+        )
+    seen: list[Tensor] = []
+
+    def edit(site: Site, call: AttentionCall) -> AttentionCall:
+        if site.layer != layer:
+            return call
+        device = call.key.device
+        return AttentionCall(
+            bank.query.to(device)[None, :, None],
+            bank.keys.to(device)[None],
+            call.value,
+            call.mask,
+            call.options,
+        )
+
+    def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
+        if site.layer == layer:
+            _, weights = site.eager(
+                site.module, call.query, call.key, call.value, call.mask, **call.options
+            )
+            seen.append(weights[0, :, -1].cpu().double())
+        return output
+
+    sites = instrument.support.sites
+    with torch.no_grad(), active(Session(by_module(sites), edit, observe)):
+        run_last(instrument.model, instrument.prefix(capture.ids))
+    return seen[0]

@@ -1,0 +1,83 @@
+"""Edits, tokens and layers written as text, as the commands take them.
+
+An edit is KIND:LAYER:TOKENS[:AMOUNT], as in odds:18:79:64, delete:3:5-8 or fast:7:12:-16. Tokens are
+indices and ranges, 5,7-9.
+"""
+
+from collections.abc import Callable
+
+from finite_calculus.models import Capture, Edit
+from finite_calculus.search.kinds import (
+    BANDS,
+    Kind,
+    MultiplyOdds,
+    Remove,
+    Round,
+    ScaleValue,
+    Shift,
+    Tokens,
+)
+from finite_calculus.search.steering import Request
+
+_KINDS: dict[str, Callable[[float], Kind]] = {
+    "odds": MultiplyOdds,
+    "value": ScaleValue,
+    "bits": lambda amount: Round(int(amount)),
+    "shift": Shift,
+    **{band: lambda amount, band=band: Shift(amount, band) for band in BANDS},
+}
+FORM = "KIND:LAYER:TOKENS[:AMOUNT]"
+
+
+def parse_edit(text: str, capture: Capture) -> Edit:
+    """The edit of a specification such as odds:18:79:64."""
+    fields = text.split(":")
+    name = fields[0]
+    if name not in (*_KINDS, "delete") or len(fields) != (3 if name == "delete" else 4):
+        raise ValueError(
+            f"An edit must be {FORM} with KIND one of {', '.join((*_KINDS, 'delete'))}; AMOUNT is left "
+            f"out for delete alone; got {text!r}. For example odds:18:79:64."
+        )
+    layer = capture.layer(_number("LAYER", fields[1], text))
+    kind = Remove() if name == "delete" else _KINDS[name](_amount(fields[3], text))
+    return kind.edit(layer, parse_numbers(fields[2], limit=len(capture.ids)))
+
+
+def parse_numbers(text: str, *, limit: int) -> Tokens:
+    """Numbers and ranges such as 5,7-9, each below `limit`."""
+    found: list[int] = []
+    for piece in text.split(","):
+        first, dash, last = piece.strip().partition("-")
+        start = _number("A number", first, text)
+        found += range(start, _number("A number", last, text) + 1) if dash else [start]
+    wrong = [number for number in found if not 0 <= number < limit]
+    if wrong or not found:
+        raise ValueError(
+            f"Numbers must lie in 0..{limit - 1}; got {text!r}. Write them as in 5,7-9."
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def parse_request(text: str, *, limit: int) -> Request:
+    """A requested ratio such as 12:30=4: token 12 is to be attended four times as much as token 30."""
+    places, equals, ratio = text.partition("=")
+    above, colon, below = places.partition(":")
+    if not equals or not colon:
+        raise ValueError(f"A ratio must be written ABOVE:BELOW=RATIO, as in 12:30=4; got {text!r}.")
+    tokens = parse_numbers(f"{above},{below}", limit=limit)
+    if len(tokens) != 2:
+        raise ValueError(f"A ratio must compare two different tokens; got {text!r}.")
+    return Request(*tokens, _amount(ratio, text))
+
+
+def _number(name: str, text: str, whole: str) -> int:
+    if not text.strip().isdigit():
+        raise ValueError(f"{name} must be a whole number; got {text!r} in {whole!r}.")
+    return int(text)
+
+
+def _amount(text: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"AMOUNT must be a number; got {text!r} in {whole!r}.") from None

@@ -1,0 +1,105 @@
+"""Certificates hold for the exact local score, and what they certify is counted without comparing all."""
+
+import pytest
+import torch
+
+import finite_calculus as fc
+from finite_calculus.models import Delete, Odds, ScaleValues
+from finite_calculus.search import (
+    Family,
+    MultiplyOdds,
+    Remove,
+    Shift,
+    certify_table,
+    counts,
+    donor_family,
+    intervals,
+    score,
+    span_family,
+    token_family,
+)
+from tests.search.dense import dense_effect, one_layer, sample
+
+
+@pytest.mark.parametrize("name", ["embedded", "llama"])
+def test_the_exact_local_score_is_within_its_bound(name, request) -> None:
+    asked = request.getfixturevalue(name)
+    capture = one_layer(asked.capture, 1)
+    for family in (token_family(), span_family(2), donor_family(asked.donor)):
+        table = certify_table(score(capture, family))
+        certificate = table.certificate
+        lower, above = intervals(certificate)
+        assert bool(((lower <= table.effect) & (table.effect <= above)).all())
+        # The bound may not be infinite, or it would say nothing.
+        assert bool(torch.isfinite(certificate.bound).all())
+        for index in sample(3, len(table)):
+            edit = table.edit(index)
+            if type(edit) is Delete:
+                continue
+            exact = float(dense_effect(capture.layer(edit.layer), edit))
+            assert (
+                abs(exact - float(certificate.first_order[index]))
+                <= float(certificate.bound[index]) + 1e-14
+            )
+
+
+def test_certificates_of_small_readouts_are_no_looser_than_those_of_the_whole(embedded) -> None:
+    capture = one_layer(embedded.capture, 2)
+    layer = capture.layers[0]
+    table = certify_table(score(capture, Family((MultiplyOdds(4.0), Shift(2, "slow")))))
+    slope = layer.output_projection.double() @ layer.gradient_write.double()
+    for index in sample(6, len(table)):
+        edit = table.edit(index)
+        change = _increments(layer, edit)
+        whole = fc.certify(layer.readout(), *change, slope).over_heads()
+        assert abs(float(whole.first_order) - float(table.certificate.first_order[index])) <= 1e-12
+        assert float(table.certificate.bound[index]) <= float(whole.bound) * (1 + 1e-9) + 1e-12
+
+
+def _increments(layer, edit):
+    from finite_calculus.models import edited_bank, increments
+
+    found = increments(layer, edited_bank(layer, edit))
+    return found.scores, found.values
+
+
+def test_a_deletion_is_certified_by_its_own_remainder(embedded) -> None:
+    table = certify_table(score(one_layer(embedded.capture, 2), Family((Remove(),))))
+    gap = (table.effect - table.certificate.first_order).abs()
+    assert bool((gap <= table.certificate.bound).all())
+    assert bool(torch.isinf(table.certificate.divergence).all())
+    assert bool((fc.certified_signs(table.certificate) != 0).any())
+
+
+def test_listed_edits_are_certified_and_mixed_deletions_are_not(embedded) -> None:
+    edits = [(Odds(1, (4,), 2.0), ScaleValues(1, (9,))), (Delete(1, (4,)), Odds(1, (9,), 2.0))]
+    table = certify_table(score(embedded.capture, edits))
+    first, second = table.rows()
+    assert abs(first.effect - first.first_order) <= first.bound < torch.inf
+    assert second.bound == torch.inf
+
+
+def test_counts_are_those_of_the_full_comparison(embedded) -> None:
+    capture = one_layer(embedded.capture, 2)
+    table = certify_table(score(capture, Family((MultiplyOdds(2.0), Remove()))))
+    found = counts(table.certificate)
+    order = fc.certified_order(table.certificate)
+    assert found.pairs == int(order.greater.sum()) > 0
+    assert found.signs == int((fc.certified_signs(table.certificate) != 0).sum()) > 0
+    assert found.candidates == len(table)
+    assert found.all_pairs == len(table) * (len(table) - 1) // 2
+    lower, above = intervals(table.certificate)
+    for a, b in order.pairs()[:50]:
+        assert lower[a] > above[b]
+        assert float(table.effect[a]) > float(table.effect[b])
+
+
+def test_a_certificate_follows_the_error_of_what_it_is_given() -> None:
+    scores, values = torch.tensor([1.0, 0.5, -2.0]).double(), torch.eye(3).double()
+    delta, edit = torch.tensor([0.1, 0.0, 0.3]).double(), torch.zeros(3, 3).double()
+    slope = torch.ones(3).double()
+    slope[0] = -2.0
+    exact = fc.certify(fc.freeze(scores, values), delta, edit, slope)
+    loose = fc.freeze(fc.track(scores, torch.full((3,), 1e-3).double()), fc.track(values))
+    wider = fc.certify(loose, delta, edit, slope)
+    assert float(wider.bound) > float(exact.bound) + 1e-5

@@ -1,0 +1,137 @@
+"""The commands of a search: tables for people, JSON for programs, errors that say what to do."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from finite_calculus.cli import app
+
+PROMPT = "Entity 01: A\nEntity 02: B\nQuestion: What is the label of Entity 02?\nAnswer:"
+ASKED = ["--chat", "--answer", "A", "--versus", "B", "--quiet"]
+
+
+@pytest.fixture
+def prompt(tmp_path: Path) -> list[str]:
+    path = tmp_path / "prompt.txt"
+    path.write_text(PROMPT)
+    return ["--prompt-file", str(path)]
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+
+
+def run(name: str, *arguments: str, out: Path, code: int = 0) -> dict:
+    path = out / f"{name}.json"
+    found, output = command(name, *ASKED, *arguments, "--json", str(path))
+    assert found == code, output
+    return json.loads(path.read_text())
+
+
+def test_score_ranks_certifies_and_executes(prompt, tmp_path) -> None:
+    saved = run("score", *prompt, "--layers", "1-2", "--top", "4", "--execute", "2", out=tmp_path)
+    assert saved["candidates"] == 15 * 2 * saved["tokens"]
+    assert saved["certified_signs"] > 0
+    assert 0 < saved["certified_pairs"] < saved["pairs"]
+    effects = [abs(row["effect"]) for row in saved["rows"]]
+    assert effects == sorted(effects, reverse=True)
+    assert ["executed" in row for row in saved["rows"]] == [True, True, False, False]
+    for row in saved["executed"]:
+        assert row["executed"]["local"]["error"] <= row["executed"]["local"]["bound"]
+
+
+def test_score_takes_spans_sweeps_donors_sides_and_a_budget(prompt, tmp_path) -> None:
+    base = [*prompt, "--layers", "2", "--no-certify"]
+    spans = run("score", *base, "--span", "3", "--odds", "2,8", out=tmp_path)
+    assert spans["candidates"] == 2 * (spans["tokens"] - 2)
+    assert len(spans["rows"][0]["tokens"]) == 3
+    donor = tmp_path / "donor.txt"
+    donor.write_text(PROMPT.replace("02: B", "02: A"))
+    sided = ["--towards", "versus", "--donor-file", str(donor)]
+    found = run("score", *base, *sided, "--float32", out=tmp_path)
+    assert found["candidates"] == 3 * found["tokens"]
+    assert found["rows"][0]["effect"] <= found["rows"][-1]["effect"]
+    settled = run("score", *base, "--execute", "2", "--budget", "8", out=tmp_path)
+    assert settled["stopped"] in ("settled", "budget")
+    assert 2 <= len(settled["executed"]) <= 8
+
+
+def test_execute_shows_predicted_and_executed(prompt, tmp_path) -> None:
+    edits = ["odds:1:11:4", "delete:2:3-4", "fast:2:5:-16", "value:1:11:0", "bits:1:2,4:3"]
+    given = [part for edit in edits for part in ("--edit", edit)]
+    saved = run("execute", *prompt, *given, out=tmp_path)
+    assert [row["edit"] for row in saved["rows"]] == edits
+    assert [row["tokens"] for row in saved["rows"]] == [[11], [3, 4], [5], [11], [2, 4]]
+    assert all("effect" in row["executed"] for row in saved["rows"])
+
+
+def test_steer_shows_the_ratios_that_were_achieved(prompt, tmp_path) -> None:
+    arguments = ["--layer", "2", "--head", "1", "--ratio", "5:7=4", "--shift", "5:16"]
+    saved = run("steer", *prompt, *arguments, out=tmp_path)
+    assert saved["feasible"]
+    assert saved["achieved"][0] == pytest.approx(4.0, rel=1e-4)
+    assert saved["preserving"]["kept"] == 72
+    requests = [f"{t}:0={2 + t % 3}" for t in range(1, 29)]
+    given = [part for request in requests for part in ("--ratio", request)]
+    failed = run("steer", *prompt, "--layer", "2", "--head", "1", *given, out=tmp_path, code=1)
+    assert not failed["feasible"]
+
+
+def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
+    plans = run(
+        "evict", *prompt, "--layers", "1,3", "--budget", "0.05", "--protect", "0", out=tmp_path
+    )
+    for plan in plans["evictions"]:
+        assert plan["distortions"][-1] <= plan["budget"]
+        assert 0 not in plan["tokens"]
+        assert plan["local"]["error"] <= plan["local"]["bound"]
+    arguments = ["--layers", "1", "--bits", "2", "--count", "2", "--generate", "2"]
+    repairs = run("restore", *prompt, *arguments, out=tmp_path)
+    assert len(repairs["repairs"][0]["restored"]) == 2
+    assert repairs["generated"]["ordinary"] == "B"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "--answer", "A", "--versus", "B"], "exactly one of --prompt and --prompt-file"),
+        (["score", "--answer", "A", "--versus", "B", "--prompt", " "], "the prompt is empty"),
+        (["score", "--answer", "A", "--versus", "A", "--prompt", "A B"], "different tokens"),
+        (["score", "--answer", "Paris", "--versus", "A", "--prompt", "A B"], "single token"),
+        (["score", "--answer", "#99999", "--versus", "A", "--prompt", "A B"], "token id in"),
+        (["score", *ASKED, "--prompt", "A B", "--layers", "9"], "must lie in 0..3"),
+        (["score", *ASKED, "--prompt", "A B", "--layers", "x"], "must be a whole number"),
+        (["score", *ASKED, "--prompt", "A B", "--towards", "up"], "--towards must be"),
+        (["score", *ASKED, "--prompt-file", "/nonesuch"], "cannot read the prompt"),
+        (["score", *ASKED, "--prompt", "A B", "--model", "nonesuch"], "embedded"),
+        (["execute", *ASKED, "--prompt", "A B", "--edit", "spin:1:2"], "An edit must be"),
+        (["execute", *ASKED, "--prompt", "A B", "--edit", "odds:1:2:x"], "must be a number"),
+        (["execute", *ASKED, "--prompt", "A B", "--edit", "odds:1:99:2"], "must lie in 0.."),
+        (
+            ["steer", *ASKED, "--prompt", "A B", "--layer", "1", "--head", "0", "--ratio", "1=2"],
+            "ABOVE:BELOW=RATIO",
+        ),
+        (
+            ["steer", *ASKED, "--prompt", "A B", "--layer", "1", "--head", "0", "--ratio", "1:1=2"],
+            "two different tokens",
+        ),
+        (["evict", *ASKED, "--prompt", "A B", "--budget", "-1"], "greater than or equal to 0"),
+        (["restore", *ASKED, "--prompt", "A B", "--count", "999"], "`count` must be between"),
+    ],
+)
+def test_mistakes_are_refused_with_what_to_do(arguments: list[str], message: str) -> None:
+    code, output = command(*arguments)
+    assert code == 2
+    assert message in output
+
+
+@pytest.mark.parametrize("name", ["score", "execute", "steer", "evict", "restore"])
+def test_help_shows_an_example_on_a_real_checkpoint(name: str) -> None:
+    code, output = command(name, "--help")
+    assert code == 0
+    assert f"finite-calculus {name} --model smollm2-135m-instruct" in output
