@@ -4,13 +4,16 @@ VENV := .venv
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: verify test lint wheel clean help
+.PHONY: verify test bench lint wheel clean help
 
 verify: $(READY)
 	$(VENV)/bin/finite-calculus verify $(ARGS)
 
 test: $(READY)
 	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+
+bench: $(READY)
+	$(VENV)/bin/python -m pytest -o addopts= -q --benchmark-quiet -p no:cacheprovider $(ARGS) $(if $(findstring bench/,$(ARGS)),,bench)
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .
@@ -26,6 +29,7 @@ clean:
 help:
 	@echo "make verify   prove the calculus and hold the code against its references"
 	@echo "make test     run the tests"
+	@echo "make bench    measure beside dense recomputation; writes bench/latest.json"
 	@echo "make lint     ruff and pyright"
 	@echo "make wheel    build the wheel into dist/"
 	@echo "ARGS=... is passed on, e.g. make verify ARGS='--why main:response'"

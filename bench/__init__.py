@@ -1,0 +1,1 @@
+"""Benchmarks: each row is measured beside its comparator, in one run, on one machine."""

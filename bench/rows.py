@@ -1,0 +1,80 @@
+"""Rows of the benchmark table: what was measured beside what, and whether the target is met."""
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+ROUNDS, AT_LEAST = 5, 0.12  # the paper's protocol: rounds, and seconds of each measurement
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison; `ratio` is the comparator's time over ours, so that more is better."""
+
+    name: str
+    ours_ms: float
+    other_ms: float
+    other: str
+    ratio: float
+    target: float | None
+
+    @property
+    def misses(self) -> bool:
+        """Whether there is a target and it is not met."""
+        return self.target is not None and not self.ratio >= self.target
+
+
+def side_by_side(
+    ours: Callable[[], Any],
+    other: Callable[[], Any],
+    *,
+    rounds: int = ROUNDS,
+    at_least: float = AT_LEAST,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, float]:
+    """Median milliseconds of each, over rounds in which the two take turns in random order.
+
+    In every round each function is called until `at_least` seconds have passed.
+    """
+    order = random.Random(0)
+    times: dict[int, list[float]] = {0: [], 1: []}
+    for _ in range(rounds):
+        for which in order.sample([0, 1], 2):
+            times[which].append(_once((ours, other)[which], at_least, clock))
+    return 1e3 * statistics.median(times[0]), 1e3 * statistics.median(times[1])
+
+
+def write(rows: Sequence[Row], path: Path) -> None:
+    """Save rows as a JSON list."""
+    path.write_text(json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False) + "\n")
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """The rows for a terminal; what misses its target says so."""
+    found = Table(title="ours beside others, medians")
+    for heading in ("work", "ours ms", "other ms", "other", "ratio", "target", ""):
+        found.add_column(heading, justify="left" if heading in ("work", "other", "") else "right")
+    for row in rows:
+        target = "" if row.target is None else f"{row.target:.3g}"
+        mark = "[bold red]misses[/]" if row.misses else ""
+        numbers = (f"{row.ours_ms:.3g}", f"{row.other_ms:.3g}", row.other, f"{row.ratio:.3g}")
+        found.add_row(row.name, *numbers, target, mark)
+    return found
+
+
+def _once(function: Callable[[], Any], at_least: float, clock: Callable[[], float]) -> float:
+    """Seconds per call."""
+    calls, start = 0, clock()
+    while True:
+        function()
+        calls += 1
+        passed = clock() - start
+        if passed >= at_least:
+            return passed / calls

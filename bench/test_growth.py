@@ -1,0 +1,66 @@
+"""How the time of sparse responses grows with tokens and spans, beside reading the inputs once."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bench.attention import draw, read, sparse
+
+TOKENS = [1024, 4096, 16_384, 65_536, 131_072]
+LONGEST = (131_072, 16_384)
+# Growth of the peak of resident memory, in KB; a small run first loads every kernel.
+PEAK = """
+import resource, torch
+from bench.attention import draw, sparse
+with torch.inference_mode():
+    sparse(draw(1024, 64))
+    inputs = draw({}, {})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sparse(inputs)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+SPANS = [256, 1024, 4096, 16_384, 65_536]
+
+
+@pytest.mark.parametrize("tokens", TOKENS)
+def test_growth_with_tokens(compare, tokens: int):
+    inputs = draw(tokens, 1024)
+    compare(
+        f"growth with tokens, N={tokens}, C=1024",
+        lambda: sparse(inputs),
+        lambda: read(inputs),
+        named="reading K, V, donors",
+    )
+
+
+@pytest.mark.parametrize("spans", SPANS)
+def test_growth_with_spans(compare, spans: int):
+    inputs = draw(16_384, spans)
+    compare(
+        f"growth with spans, N=16384, C={spans}",
+        lambda: sparse(inputs),
+        lambda: read(inputs),
+        named="reading K, V, donors",
+    )
+
+
+def test_long_context(compare):
+    inputs = draw(*LONGEST)
+    compare(
+        "long context, N=131072, C=16384",
+        lambda: sparse(inputs),
+        lambda: read(inputs),
+        named="reading K, V, donors",
+        target=1 / 3,
+    )
+
+
+def test_memory_of_a_long_context():
+    """Beyond its inputs the longest context needs less than 200 MB, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK.format(*LONGEST)], capture_output=True, text=True, check=True
+    )
+    megabytes = int(done.stdout) / 1024
+    print(f"memory beyond the inputs, N={LONGEST[0]}, C={LONGEST[1]}: {megabytes:.0f} MB")
+    assert megabytes < 200
