@@ -5,7 +5,7 @@ attention write when a span's keys and values move towards a donor's, contracted
 The shape is the paper's: 12 query heads over 2 key-value heads of width 128, float32.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -39,6 +39,21 @@ class Inputs:
         """The tokens of each span."""
         return self.starts.unsqueeze(-1) + torch.arange(self.members)
 
+    def portions(self, size: int) -> "list[Inputs]":
+        """The same inputs, a few spans at a time."""
+        if len(self.starts) <= size:
+            return [self]
+        parts = zip(
+            self.starts.split(size),
+            self.donor_keys.split(size, 1),
+            self.donor_values.split(size, 1),
+            strict=True,
+        )
+        return [
+            replace(self, starts=starts, donor_keys=keys, donor_values=values)
+            for starts, keys, values in parts
+        ]
+
 
 def draw(
     tokens: int,
@@ -65,7 +80,7 @@ def draw(
     )
 
 
-def sparse(inputs: Inputs, *, portion: int = 1024) -> Tensor:
+def sparse(inputs: Inputs, *, portion: int = 2048) -> Tensor:
     """Ours: the bank read once, spans prepared and evaluated at every strength, a portion at a time."""
     scaled = inputs.query * WIDTH**-0.5
     scores = _contract(scaled, inputs.keys)
@@ -73,11 +88,10 @@ def sparse(inputs: Inputs, *, portion: int = 1024) -> Tensor:
     bank = fc.read_bank(scores, pulls.unsqueeze(-1))
     strengths = inputs.strengths.view(-1, 1, 1, 1)
     found = []
-    for first in range(0, len(inputs.starts), portion):
-        few = slice(first, first + portion)
-        spans = fc.prepare_spans(bank, inputs.starts[few], inputs.members)
-        donor_scores = _contract(scaled, inputs.donor_keys[:, few].flatten(1, 2))
-        donor_pulls = _contract(inputs.gradient, inputs.donor_values[:, few].flatten(1, 2))
+    for few in inputs.portions(portion):
+        spans = fc.prepare_spans(bank, few.starts, few.members)
+        donor_scores = _contract(scaled, few.donor_keys.flatten(1, 2))
+        donor_pulls = _contract(inputs.gradient, few.donor_values.flatten(1, 2))
         score_delta = donor_scores.view(spans.scores.shape) - spans.scores
         value_delta = donor_pulls.view(spans.values.shape) - spans.values
         response = spans.response(strengths * score_delta, strengths.unsqueeze(-1) * value_delta)

@@ -44,7 +44,8 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Row
         """`items` says how much work each call does; times are those of one item."""
         quick = request.config.getoption("--quick")
         protocol = (1, 0.0) if quick else (rounds, AT_LEAST)
-        ours(), other()  # warm up
+        for warm_up in (ours, other):
+            warm_up()
         mine, theirs = benchmark.pedantic(
             lambda: side_by_side(ours, other, rounds=protocol[0], at_least=protocol[1]), rounds=1
         )
@@ -61,5 +62,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write and print the rows that this run measured."""
     rows = session.config.stash.get(_ROWS, [])
     if rows:
-        write(rows, session.config.getoption("--rows"))
+        write(rows, session.config.option.rows)
         Console(width=140).print(table(rows))

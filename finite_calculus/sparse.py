@@ -207,7 +207,7 @@ def assemble(
     scores: Tensor, values: Tensor, probs: Tensor, pulls: Tensor, direct: bool, source: Source
 ) -> PreparedGroups:
     """Groups with the probability of their rest: 1 − α, or summed anew if α exceeds one half."""
-    rest = 1 - probs.sum(-1, keepdim=True)
+    rest = torch.sub(1, probs.sum(-1, keepdim=True))
     prepared = PreparedGroups(scores, values, probs, pulls, rest, None, direct, source)
     if not rest.numel() or float(plain(rest).amin()) >= 0.5:
         return prepared

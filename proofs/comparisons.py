@@ -62,6 +62,13 @@ def _on_spans(method: str, *names: str) -> Callable:
     return compute
 
 
+def _on_singles(method: str, *names: str) -> Callable:
+    def compute(case: Case):
+        return getattr(fc.prepare_singles(_frozen(case)), method)(*[case[name] for name in names])
+
+    return compute
+
+
 def _features(case: Case):
     return fc.affine_features(
         _planes(case),
@@ -108,6 +115,12 @@ def _removed(case: Case) -> Case:
     """The groups of a sparse case as masks of deleted keys, for the deletion reference."""
     keys = range(len(case["scores"]))
     return {**case, "removed": [[key in group for key in keys] for group in case["groups"]]}
+
+
+def _each_removed(case: Case) -> Case:
+    """Every key deleted on its own."""
+    keys = range(len(case["scores"]))
+    return {**case, "removed": [[key == gone for key in keys] for gone in keys]}
 
 
 def _restorations(case: Case):
@@ -204,6 +217,18 @@ def _comparisons() -> list[Comparison]:
             _on_spans("deletion"),
             lambda num, **case: of_bank.deletion_response(num, **_removed(case)),
             cases.proper_spans,
+        ),
+        Comparison(
+            "prepare_singles.response",
+            _on_singles("response", "score_delta", "value_delta"),
+            of_bank.restoration_response,
+            cases.full_bank,
+        ),
+        Comparison(
+            "prepare_singles.deletion",
+            _on_singles("deletion"),
+            lambda num, **case: of_bank.deletion_response(num, **_each_removed(case)),
+            cases.proper_groups,
         ),
         Comparison("phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, cases.arguments),
         Comparison("phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, cases.arguments),
