@@ -129,11 +129,6 @@ def test_log_ratios_of_a_batch_are_those_of_its_parts():
             r"`features` must have shape \(keys, inputs\), one head",
         ),
         (
-            lambda: fc.preserving_directions([[1.0, 2.0]]),
-            TypeError,
-            "`features` must be a torch.Tensor",
-        ),
-        (
             lambda: fc.preserving_directions(draw(KEYS, 3), mask=torch.ones(1, KEYS).bool()),
             ValueError,
             r"`mask` must have shape \(5\), that is \(keys,\); got \(1, 5\)",

@@ -42,9 +42,9 @@ def rare_keys() -> Iterator[Edits]:
 
 def deep_keys() -> Iterator[Edits]:
     """A key that is hardly a number, raised by both edits, which leave the others alone."""
-    for rises in ((340.0, 341.0), (360.0, 361.0), (369.0, 370.0), (730.0, 0.5), (0.5, 730.0)):
+    for rise in (340.0, 360.0, 369.0):
         scores, first, second = torch.zeros(3, KEYS, dtype=torch.float64)
-        scores[0], (first[0], second[0]) = -740.0, rises
+        scores[0], first[0], second[0] = -740.0, rise, rise + 1
         yield scores, first, second
 
 
