@@ -148,6 +148,14 @@ def read(inputs: Inputs) -> Tensor:
     return torch.stack([part.sum() for part in parts])
 
 
+def contractions(inputs: Inputs) -> list[Tensor]:
+    """Scores and pulls of the cache and of the donors: what every way of computing responses needs."""
+    scaled = inputs.query * WIDTH**-0.5
+    keys, values = inputs.donor_keys.flatten(1, 2), inputs.donor_values.flatten(1, 2)
+    pairs = ((scaled, inputs.keys), (inputs.gradient, inputs.values), (scaled, keys))
+    return [_contract(vectors, bank) for vectors, bank in (*pairs, (inputs.gradient, values))]
+
+
 def _contract(vectors: Tensor, bank: Tensor) -> Tensor:
     """⟨vector of each head, every token of its bank⟩ as (heads, tokens).
 

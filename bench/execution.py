@@ -14,6 +14,7 @@ from torch import Tensor
 
 from finite_calculus.checkpoints import load
 from finite_calculus.models import Capture, Instrument, Replace
+from finite_calculus.models.prefix import Prefix, prepare_prefix
 
 MODEL, TOKENS, LAYER, ANSWER, VERSUS = "smollm2-135m-instruct", 115, 18, 330, 389
 
@@ -58,6 +59,10 @@ class Work:
         capture = self._captured(self.ids)
         done = self.instrument.execute(capture, self.edits(count), batch=count + 1, path="shared")
         return done.margins
+
+    def prefix(self) -> Prefix:
+        """Keys and values of all tokens but the last: the first step of `from_scratch`."""
+        return prepare_prefix(self.instrument.model, self.ids)
 
     def plain(self, edit: Replace) -> Tensor:
         """One full forward pass per edit, the last query's keys and values patched on the way."""

@@ -65,6 +65,16 @@ def test_set_up_and_execution_of_24_edits(compare, work):
     )
 
 
+def test_the_prefix_beside_a_forward_pass(compare, work):
+    """Most of the set-up is the pass over the prefix, which nothing can do without."""
+    compare(
+        "the prefix of a prompt alone",
+        work.prefix,
+        lambda: work.plain(work.edits(1)[0]),
+        named="plain forward pass",
+    )
+
+
 @pytest.mark.parametrize(("count", "within"), [(128, 2.0), (512, 1.6)])
 def test_execution_beside_its_matrix_products(compare, work, count: int, within: float):
     compare(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.attention import draw, read, sparse
+from bench.attention import contractions, draw, read, sparse
 
 TOKENS = [1024, 4096, 16_384, 65_536, 131_072]
 LONGEST = (131_072, 16_384)
@@ -57,6 +57,17 @@ def test_long_context(compare):
         lambda: read(inputs),
         named="reading K, V, donors",
         target=1 / 3,
+    )
+
+
+def test_long_context_beside_its_matrix_products(compare):
+    """What no evaluation can do without: how much of the time is not the calculus."""
+    inputs = draw(*LONGEST)
+    compare(
+        "long context, N=131072, C=16384",
+        lambda: sparse(inputs),
+        lambda: contractions(inputs),
+        named="its four matrix products alone",
     )
 
 
