@@ -89,8 +89,9 @@ def preflight(
 ) -> PreflightReport:
     """Run every check on a model; `prompt` defaults to two dozen random tokens.
 
-    The margin is that of the two most likely next tokens. Never raises for what is wrong with the
-    model: the report says it.
+    The margin is that of the most likely next token against the least likely one, two logits that
+    move apart: those of two likely tokens may move together and hide a difference. Never raises for
+    what is wrong with the model: the report says it.
     """
     made_with = fingerprint(model)
     try:
@@ -98,10 +99,8 @@ def preflight(
         with attach(model, tokenizer=tokenizer) as instrument:
             ids = _ids(model, tokenizer, prompt)
             with torch.no_grad():
-                best = (
-                    model(input_ids=ids.unsqueeze(0), use_cache=False).logits[0, -1].topk(2).indices
-                )
-            bench = Bench(instrument, ids, int(best[0]), int(best[1]), batch)
+                logits = model(input_ids=ids.unsqueeze(0), use_cache=False).logits[0, -1]
+            bench = Bench(instrument, ids, int(logits.argmax()), int(logits.argmin()), batch)
             checks = run_checks(bench, quiet=quiet, title=title)
         after = _state(model)
     except Exception as error:
