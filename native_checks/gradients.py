@@ -26,8 +26,9 @@ def gradient_matches_differences(bench: Bench) -> Check:
         noise = torch.randn(gradient.shape, generator=draw, dtype=torch.float64)
         for direction in (gradient / gradient.norm(), noise / noise.norm()):
             steps = float(layer.write.double().norm()) * torch.tensor(_STEPS, dtype=torch.float64)
-            moves = torch.cat([steps, -steps]).unsqueeze(-1) * direction
-            slope, error = slope_at_zero(steps, _margins_at(bench, site, moves), bench.budget)
+            moves = torch.cat([steps, -steps, torch.zeros(1)]).unsqueeze(-1) * direction
+            margins = _margins_at(bench, site, moves)
+            slope, error = slope_at_zero(steps, margins, bench.budget)
             apart.append(slope - torch.dot(gradient, direction))
             # A bound as large as the gradient would let anything pass.
             bound.append(torch.minimum(error, gradient.norm() / 4))
@@ -37,24 +38,37 @@ def gradient_matches_differences(bench: Bench) -> Check:
         torch.stack(apart),
         torch.stack(bound),
         torch.stack(reference),
-        "D = (m(h) − m(−h))/2h: rounding of one margin over h, plus what D changes over smaller and larger h",
+        "difference quotients of m: rounding over h, plus what they change over smaller and larger h",
         waived="a float32 difference quotient is coarser than the tolerance of a replay",
     )
 
 
 def slope_at_zero(steps: Tensor, margins: Tensor, budget: float) -> tuple[Tensor, Tensor]:
-    """The slope from margins at steps h = s₀, s₀/2, …, followed by those at −h, and its error bound.
+    """The slope from margins at steps h = s₀, s₀/2, …, at −h and at 0, and its error bound.
 
-    D(h) = (m(h) − m(−h))/2h is rounded by at most budget/h. What D leaves out is measured twice and the
-    larger counts. What it changed from 8h down to h: 63 times what is left below h for a smooth margin,
-    whose D is off by h²m'''/6. And what it changes from h down to any smaller step, so that a kink
-    (ReLU) or a jump (experts) below h is seen, at the price of the rounding of small steps. The step
-    with the least sum is taken.
+    The quotient of least error is taken: central, (m(h) − m(−h))/2h, or to one side, (m(h) − m(0))/h and
+    (m(0) − m(−h))/h, which do not see a jump of the margin (another choice of experts) on the other side.
     """
-    slopes = (margins[: len(steps)] - margins[len(steps) :]) / (2 * steps)
+    ahead, behind, here = margins.split([len(steps), len(steps), 1])
+    found = [
+        _settled((ahead - behind) / (2 * steps), budget / steps),
+        _settled((ahead - here) / steps, 2 * budget / steps),
+        _settled((here - behind) / steps, 2 * budget / steps),
+    ]
+    return min(found, key=lambda pair: float(pair[1]))
+
+
+def _settled(slopes: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:
+    """The quotient of least error, and that error: its rounding and what it leaves out.
+
+    What it leaves out is measured twice and the larger counts. What it changed from 8h down to h, which
+    for a smooth margin is 63 times what is left below h (h²m'''/6, to one side 7 times: hm''/2). And
+    what it changes from h down to any smaller step, so that a kink (ReLU) or a jump below h is seen,
+    at the price of the rounding of small steps.
+    """
     above = (slopes[:-1] - slopes[1:]).abs().unfold(0, 3, 1).sum(-1)
     below = (slopes.unsqueeze(-1) - slopes).abs().triu(1).amax(-1)
-    errors = torch.maximum(above, below[3:]) + budget / steps[3:]
+    errors = torch.maximum(above, below[3:]) + rounding[3:]
     best = int(errors.argmin())
     return slopes[3 + best], errors[best]
 

@@ -11,6 +11,7 @@ from native_checks.gradients import slope_at_zero
 
 UNIT = torch.finfo(torch.float32).eps / 2
 STEPS = 2.0 ** -torch.arange(14, dtype=torch.float64)
+PLACES = torch.cat([STEPS, -STEPS, torch.zeros(1, dtype=torch.float64)])
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "opt", "gpt2", "qwen3_moe"])
@@ -44,7 +45,7 @@ def test_the_spread_of_a_linear_map_covers_its_float32_rounding():
 
 
 def test_the_slope_of_a_smooth_and_of_a_kinked_function_lies_within_its_bound():
-    h = torch.cat([STEPS, -STEPS])
+    h = PLACES
     kinks = torch.linspace(-1, 1, 41, dtype=torch.float64) + 1 / 97
     for margins, slope in (
         (torch.sin(3 * h), 3.0),
@@ -56,9 +57,19 @@ def test_the_slope_of_a_smooth_and_of_a_kinked_function_lies_within_its_bound():
         assert float(error) < slope / 4
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_jump_on_one_side_is_avoided_and_one_on_both_sides_is_seen(side: float):
+    smooth, jump = torch.sin(3 * PLACES), (side * PLACES > 0).double()
+    found, error = slope_at_zero(STEPS, smooth + jump, torch.finfo(torch.float64).eps)
+    assert abs(float(found) - 3) <= float(error) < 3 / 4
+    both = smooth + torch.sign(PLACES)
+    found, error = slope_at_zero(STEPS, both, torch.finfo(torch.float64).eps)
+    assert float(error) > 3
+
+
 def test_rounding_of_the_margins_widens_the_bound_and_is_covered_by_it():
     draw = torch.Generator().manual_seed(5)
-    h = torch.cat([STEPS, -STEPS])
+    h = PLACES
     for _ in range(200):
         noise = 2 * torch.rand(h.shape, generator=draw, dtype=torch.float64) - 1
         found, error = slope_at_zero(STEPS, torch.sin(3 * h) + 2.0**-14 * noise, 2.0**-14)
