@@ -1,9 +1,11 @@
-"""The README's Python runs as printed."""
+"""The README's Python runs as printed, and its figures are those of saved runs."""
 
+import json
 import re
 from pathlib import Path
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_examples_run_as_printed_and_say_what_the_text_says(capsys) -> None:
@@ -24,7 +26,24 @@ def test_the_readme_examples_run_as_printed_and_say_what_the_text_says(capsys) -
 
 
 def test_every_file_the_readme_names_exists() -> None:
-    root = Path(__file__).parent.parent
     linked = re.findall(r"\]\(([\w./]+)\)", README)
     assert linked
-    assert not [name for name in linked if not (root / name).exists()]
+    assert not [name for name in linked if not (ROOT / name).exists()]
+
+
+def test_the_benchmark_table_is_that_of_the_saved_run() -> None:
+    saved = {
+        (row["name"], row["other"]): row
+        for row in json.loads((ROOT / "bench" / "latest.json").read_text())
+    }
+    section = README.partition("## How fast")[2].partition("\n## ")[0]
+    printed = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([\d.e+]+) \| ([^|]*?) ?\|$", section, re.M)
+    assert len(printed) == sum(line.startswith("| ") for line in section.splitlines()) - 1
+    for name, other, ratio, target in printed:
+        row = saved[name, other]
+        assert ratio == f"{row['ratio']:.3g}"
+        wanted = "" if row["target"] is None else f"{row['target']:.3g}"
+        missed = row["target"] is not None and row["ratio"] < row["target"]
+        assert target == wanted + ", missed" * missed
+    # Every row that has a target is printed, missed or not.
+    assert {key for key, row in saved.items() if row["target"]} <= {(n, o) for n, o, *_ in printed}

@@ -1,9 +1,12 @@
 """What the commands of a search share: their options, and the captured prompt that they work on."""
 
 import json
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -129,8 +132,10 @@ def headline(asked: Asked, capture: "Capture") -> str:
 
 
 def described(asked: Asked, capture: "Capture", **more: Any) -> dict[str, Any]:
-    """The head of every JSON file."""
+    """The head of every JSON file: what was asked, with the command and the versions that answered."""
     return {
+        "command": shlex.join(["finite-calculus", *sys.argv[1:]]),
+        "made_with": {name: version(name) for name in ("finite_calculus", "torch", "transformers")},
         "model": asked.model,
         "tokens": len(capture.ids),
         "answer": asked.answer,

@@ -45,6 +45,13 @@ def test_score_ranks_certifies_and_executes(prompt, tmp_path) -> None:
         assert row["executed"]["local"]["error"] <= row["executed"]["local"]["bound"]
 
 
+def test_a_saved_run_names_its_command_and_versions(prompt, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["anywhere", "score", "--answer", " A"])
+    saved = run("score", *prompt, "--layers", "1", out=tmp_path)
+    assert saved["command"] == "finite-calculus score --answer ' A'"
+    assert saved["made_with"].keys() == {"finite_calculus", "torch", "transformers"}
+
+
 def test_score_takes_spans_sweeps_donors_sides_and_a_budget(prompt, tmp_path) -> None:
     base = [*prompt, "--layers", "2", "--no-certify"]
     spans = run("score", *base, "--span", "3", "--odds", "2,8", out=tmp_path)
