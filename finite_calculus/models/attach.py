@@ -37,6 +37,7 @@ class Instrument:
         self.model, self.support, self.name, self.tokenizer = model, support, name, tokenizer
         self._probed: tuple[ProbedRotary, ...] | None = None
         self._prefixes: OrderedDict[bytes, Prefix] = OrderedDict()
+        self.attached = True
 
     @property
     def probed(self) -> tuple[ProbedRotary, ...]:
@@ -129,6 +130,11 @@ class Instrument:
         self._prefixes.clear()
 
     def _check_attached(self) -> None:
+        if not self.attached:
+            raise RuntimeError(
+                "An instrument must be used inside its `with attach(model)` block; the block has "
+                "ended and the model is as it was. Attach again."
+            )
         check_installed(self.support.sites, self.name)
 
 
@@ -141,7 +147,11 @@ def attach(model: PreTrainedModel, *, tokenizer: Any = None) -> Iterator[Instrum
     """
     support = supported(model)
     with installed_attention(model, support.sites) as name:
-        yield Instrument(model, support, name, tokenizer)
+        instrument = Instrument(model, support, name, tokenizer)
+        try:
+            yield instrument
+        finally:
+            instrument.attached = False
 
 
 def _check_same_model(capture: Capture, prefix: Prefix) -> None:

@@ -47,6 +47,14 @@ class KeyShift(Edit):
     shift: float | int
     band: Bool[Tensor, " planes"] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a band that is not a mask, such as its name."""
+        if self.band is not None and not isinstance(self.band, Tensor):
+            raise TypeError(
+                f"`band` must be a boolean tensor over the rotary planes; got {self.band!r}. "
+                f"Build it with frequency_bands(layer.rotary, sizes)."
+            )
+
     def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
         """Keys rotated in float64 from the stored frequencies and rounded once."""
         if layer.rotary is None:

@@ -47,9 +47,11 @@ def token_id(name: str, token: int | str, *, vocabulary: int, tokenizer: Any = N
         ids = tokenizer(token, add_special_tokens=False)["input_ids"]
         if len(ids) != 1:
             pieces = tokenizer.convert_ids_to_tokens(ids)
+            spaced = " " + token.strip()
+            other = f"A leading space often matters: try {spaced!r}, or pass"
+            advice = "Pass" if token == spaced else other
             raise ValueError(
-                f"`{name}` must be a single token; {token!r} is {len(ids)}: {pieces}. "
-                f"A leading space often matters: try {' ' + token.strip()!r}, or pass an id."
+                f"`{name}` must be a single token; {token!r} is {len(ids)}: {pieces}. {advice} an id."
             )
         return int(ids[0])
     if isinstance(token, bool) or not 0 <= token < vocabulary:

@@ -228,7 +228,9 @@ def test_tokens_given_as_text_must_be_single(tiny, tokenizer):
         capture = instrument.capture("the cat sat on a", answer="mat", versus="log", layers=[0])
         assert (capture.margin.answer, capture.margin.versus) == (7, 8)
         assert capture.ids.tolist() == [1, 2, 4, 5, 6]
-        with pytest.raises(ValueError, match="`answer` must be a single token; 'red mat' is 2"):
+        with pytest.raises(
+            ValueError, match=r"`answer` .* single token; 'red mat' is 2.* try ' red"
+        ):
             instrument.capture("the cat", answer="red mat", versus="log")
     with attach(model) as instrument:
         with pytest.raises(ValueError, match="`answer` was given as text, which needs a tokenizer"):

@@ -193,6 +193,11 @@ def test_a_key_shift_needs_a_rotary_layer(tiny, ids):
         predict(layer, KeyShift(1, (3,), 1.0))
 
 
+def test_a_band_given_by_name_is_refused_with_what_to_do(unchecked_shapes) -> None:
+    with pytest.raises(TypeError, match=r"`band` must be a boolean tensor.*got 'slow'.*frequency_"):
+        KeyShift(1, (3,), 5, "slow")  # pyright: ignore[reportArgumentType]
+
+
 def test_an_edit_without_an_action_is_refused(layer):
     with pytest.raises(NotImplementedError, match="Edit must define apply"):
         predict(layer, Edit(1, (3,)))
