@@ -47,3 +47,15 @@ def test_the_benchmark_table_is_that_of_the_saved_run() -> None:
         assert target == wanted + ", missed" * missed
     # Every row that has a target is printed, missed or not.
     assert {key for key, row in saved.items() if row["target"]} <= {(n, o) for n, o, *_ in printed}
+
+
+def test_the_certificates_of_a_real_search_are_those_of_the_saved_run() -> None:
+    saved = json.loads((ROOT / "results" / "search" / "retrieval.json").read_text())
+    assert saved["command"].startswith("finite-calculus score --model smollm2-135m-instruct ")
+    signs = f"{saved['certified_signs']:,} of {saved['candidates']:,} signs"
+    share = f"({100 * saved['certified_pairs'] / saved['pairs']:.1f} %)"
+    pairs = f"{saved['certified_pairs']:,} of {saved['pairs']:,} pairs {share}"
+    executions = f"{len(saved['executed'])} executions settled"
+    said = " ".join(README.split())
+    assert all(words in said for words in (signs, pairs, executions))
+    assert saved["stopped"] == "settled"
