@@ -1,6 +1,6 @@
 """Kill a study with SIGKILL at random moments and compare what it ends in with an unbroken run.
 
-    python bench/kill_study.py --kills 50 --work DIR
+    python bench/kill_study.py --kills 50 --save results/joint-kv/kills.json
 
 A moment is drawn uniformly over the time that the unbroken run took, start-up and preflight included,
 so that kills fall before, between and inside units. Whenever a run ends before its kill, its units are
@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 RUN = [
     *("-m", "finite_calculus.cli", "run", "joint-kv", "--model", "embedded", "--task", "retrieval"),
@@ -33,13 +34,18 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=981)
-    parser.add_argument("--work", type=Path, default=None)
+    parser.add_argument("--work", type=Path, default=None, help="where the runs go; kept")
+    parser.add_argument("--save", type=Path, default=None, help="write what was seen as JSON")
     given = parser.parse_args()
     work = given.work or Path(tempfile.mkdtemp(prefix="kill-study-"))
     whole, seconds = unbroken(work / "whole", given.pairs)
     print(f"unbroken run: {len(whole)} files in {seconds:.1f} s", flush=True)
     tally = kill_often(work / "killed", whole, given.kills, given.pairs, seconds, given.seed)
+    command = f"python bench/kill_study.py --kills {given.kills} --pairs {given.pairs}"
+    tally |= {"files": len(whole), "command": f"{command} --seed {given.seed}"}
     print(json.dumps(tally))
+    if given.save is not None:
+        given.save.write_text(json.dumps(tally, indent=1) + "\n")
     sys.exit(0 if tally["different"] == 0 and tally["kills"] == given.kills else 1)
 
 
@@ -53,7 +59,7 @@ def unbroken(out: Path, pairs: int) -> tuple[dict[str, str], float]:
 
 def kill_often(
     out: Path, whole: dict[str, str], kills: int, pairs: int, seconds: float, seed: int
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Start and kill until the kills are used up, then let it finish; count what was seen."""
     draw, tally = random.Random(seed), Counter(kills=0, finished=0, different=0, leftovers=0)
     while tally["kills"] < kills:
