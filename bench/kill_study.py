@@ -30,7 +30,7 @@ RUN = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=981)
