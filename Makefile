@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: verify test bench lint wheel clean help
+.PHONY: verify test bench mutate lint wheel clean help
 
 verify: $(READY)
 	$(VENV)/bin/finite-calculus verify $(ARGS)
@@ -14,6 +14,9 @@ test: $(READY)
 
 bench: $(READY)
 	$(VENV)/bin/python -m pytest -o addopts= -q --benchmark-quiet -p no:cacheprovider $(ARGS) $(if $(findstring bench/,$(ARGS)),,bench)
+
+mutate: $(READY)
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m tests.mutation $(or $(ARGS),--jobs 2)
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .
@@ -30,6 +33,7 @@ help:
 	@echo "make verify   prove the calculus and hold the code against its references"
 	@echo "make test     run the tests"
 	@echo "make bench    measure beside dense recomputation; writes bench/latest.json"
+	@echo "make mutate   hold the tests against every mutant of the core (hours; ARGS='--files phi.py' for one file)"
 	@echo "make lint     ruff and pyright"
 	@echo "make wheel    build the wheel into dist/"
 	@echo "ARGS=... is passed on, e.g. make verify ARGS='--why main:response'"
