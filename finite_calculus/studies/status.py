@@ -17,6 +17,7 @@ class Status:
     study: str
     model: str
     fingerprint: str
+    units: int
     done: int
     missing: tuple[str, ...]
     problems: tuple[str, ...]
@@ -32,11 +33,15 @@ class Status:
 
     def lines(self) -> list[str]:
         """The state as lines of text."""
-        total = self.done + len(self.missing)
-        first = f", next {self.missing[0]}" if self.missing else ", complete"
+        found = [f"{self.done} of {self.units} done"]
+        found.append(
+            f"PROBLEMS: {len(self.problems)}" if self.problems else "every sha256 verified"
+        )
+        found += [f"next {self.missing[0]}"] if self.missing else []
+        found += ["complete"] if self.done == self.units and not self.problems else []
         return [
             f"{self.study} on {self.model}, run {self.fingerprint[:12]}",
-            f"units     {self.done} of {total} done, every sha256 verified{first}",
+            f"units     {', '.join(found)}",
             f"gate      {self.gate}",
             f"checks    {self.checks} recorded, {self.failed} failed",
             f"replay    {self.replay}",
@@ -54,6 +59,7 @@ def status(path: Path) -> Status:
         study=record.study,
         model=record.identity["settings"]["model"],
         fingerprint=record.fingerprint,
+        units=len(record.units),
         done=len(found.done),
         missing=found.missing,
         problems=found.problems,

@@ -133,13 +133,23 @@ def test_a_run_without_units_can_be_neither_replayed_nor_summarised(copied: Path
 def test_status_says_what_is_missing_and_what_is_wrong(copied: Path) -> None:
     fine = status(copied)
     assert fine.sound
-    assert "3 of 3 done" in fine.lines()[1]
+    assert "3 of 3 done, every sha256 verified, complete" in fine.lines()[1]
     assert fine.checks == 3 * 32 * 5
+    damaged = copied / "units" / "retrieval-000" / "audit.parquet"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-1])
+    words = status(copied).lines()
+    assert "2 of 3 done, PROBLEMS: 1" in words[1]
+    assert "verified" not in words[1]
+    assert "complete" not in words[1]
+    assert "units/retrieval-000/audit.parquet: damaged" in words[-1]
+    damaged.write_bytes(whole)
     shutil.rmtree(copied / "units" / "retrieval-001")
     (copied / "units" / "notes").write_text("mine")
     found = status(copied)
     assert not found.sound
     assert found.missing == ("retrieval-001",)
+    assert "2 of 3 done, PROBLEMS: 1, next retrieval-001" in found.lines()[1]
     assert "units/notes: foreign" in found.lines()[-1]
     with pytest.raises(ShardError, match=r"holds no run\.json"):
         status(copied / "units")
