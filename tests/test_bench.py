@@ -11,7 +11,9 @@ import pytest
 import torch
 from rich.console import Console
 
+from bench import execution, peers
 from bench.attention import dense, draw, fused, sparse
+from bench.peer_runs import shared
 from bench.rows import Row, side_by_side, table, write
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +37,22 @@ def test_portions_of_spans_change_nothing():
     inputs = draw(200, 13, 8, STRENGTHS, torch.float64)
     gap = (sparse(inputs, portion=5) - sparse(inputs)).abs().max()
     assert float(gap) <= 12 * 328 * torch.finfo(torch.float64).eps
+
+
+def test_peers_do_the_work_that_is_executed_here():
+    names = ("TOKENS", "LAYER", "ANSWER", "VERSUS")
+    assert [getattr(shared, n) for n in names] == [getattr(execution, n) for n in names]
+
+
+def test_a_peer_that_cannot_be_run_is_missing_and_has_no_figures(tmp_path):
+    broken = peers.Peer("broken", None, "no_such_script")
+    result = peers.timed(broken, tmp_path, tmp_path, 8)
+    assert "its script failed: " in (result.missing or "")
+    assert "no_such_script" in (result.missing or "")
+    assert result.best_ratio is None
+    told = Console(file=io.StringIO(), width=100)
+    told.print(peers.table([result]))
+    assert "missing" in told.file.getvalue()
 
 
 def test_the_two_sides_take_turns_and_medians_are_reported():

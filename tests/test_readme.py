@@ -59,3 +59,17 @@ def test_the_certificates_of_a_real_search_are_those_of_the_saved_run() -> None:
     said = " ".join(README.split())
     assert all(words in said for words in (signs, pairs, executions))
     assert saved["stopped"] == "settled"
+
+
+def test_the_figures_of_other_libraries_are_those_of_the_saved_run() -> None:
+    saved = {row["name"]: row for row in json.loads((ROOT / "bench" / "peers.json").read_text())}
+    skipping, starting = saved["nnsight"], saved["transformer-lens-3"]
+    said = " ".join(README.partition("Beside other libraries")[2].split())
+    for words in (
+        f"nnsight {skipping['version']} runs an edit in 1/{skipping['best_ratio']:.2f} of",
+        f"TransformerLens {starting['version']} from the edited layer in 1/{starting['best_ratio']:.2f};",
+        f"patched by hand in 1/{skipping['cached_ratio']:.0f},",
+    ):
+        assert words in said
+    # Nobody else is ahead of the two that are named.
+    assert max(row["best_ratio"] for row in saved.values()) == skipping["best_ratio"]
