@@ -6,6 +6,7 @@ solver stands in between, the allowance is the backward error of a stable singul
 decomposition, 2·(rows + columns)·eps·σ_max.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -231,62 +232,72 @@ def bands_partition_the_planes(rng: np.random.Generator, dtype: type) -> Pairs:
     return [(float(wrong), 0.5)]
 
 
-def anchor_bound_holds(rng: np.random.Generator, dtype: type) -> Pairs:
+def anchor_bound_holds(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
     """‖Σ residual‖ ≤ ‖u‖‖ΔM − ΔM_anchor‖ as computed, beyond the rounding of the residual itself."""
-    given = tensors(_one(cases.affine, rng, dtype))
+    given = tensors(cases.affine(rng, dtype, count).joined())
     frozen = (given["features"], given["values"])
     here = fc.effective_weights(given["query_input"], *frozen, mask=given["mask"])
     there = fc.effective_weights(given["anchor_input"], *frozen, mask=given["mask"])
     residual = fc.anchor_residual(here, there).double()
-    rounding = float(np.finfo(dtype).eps) * _STABLE * residual.shape[0]
-    scale = float(residual.abs().sum()) + float(here.matrix.abs().sum() + there.matrix.abs().sum())
-    norm = float(residual.sum(-2).norm())
-    return [(norm, float(fc.anchor_bound(here, there)) + rounding * scale)]
+    rounding = float(np.finfo(dtype).eps) * _STABLE * residual.shape[-2]
+    parts = (residual, here.matrix.double(), there.matrix.double())
+    scale = sum(part.abs().sum((-1, -2)) for part in parts)
+    norms = torch.linalg.vector_norm(residual.sum(-2), dim=-1)
+    allowed = fc.anchor_bound(here, there).double() + rounding * scale
+    yield from ([pair] for pair in zip(norms.tolist(), allowed.tolist(), strict=True))
 
 
-def rank_is_bounded(rng: np.random.Generator, dtype: type) -> Pairs:
+def rank_is_bounded(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
     """rank ΔM ≤ min(N − 1, r, m + 1), and a product of rank k has numerical rank k."""
-    given = tensors(_one(cases.affine, rng, dtype))
-    found = fc.effective_weights(given["query_input"], given["features"], given["values"])
-    rank, _ = fc.numerical_rank(found.matrix)
-    keys, width = given["values"].shape
-    limit = min(keys - 1, width, given["features"].shape[1])
-    known = int(rng.integers(1, 4))
-    left, right = rng.normal(size=(7, known)), rng.normal(size=(known, 6))
-    product, _ = fc.numerical_rank(torch.from_numpy((left @ right).astype(np.float64)))
+    given = tensors(cases.affine(rng, dtype, count).joined())
+    features, values = given["features"], given["values"]
+    matrix = fc.effective_weights(given["query_input"], features, values).matrix
+    limit = min(values.shape[-2] - 1, values.shape[-1], features.shape[-1])
     # Rounding in v − μ can leave a matrix of pure rounding error, whose numerical rank means nothing.
-    tiny = float(found.matrix.abs().max()) <= float(np.finfo(dtype).eps) * float(
-        given["values"].abs().max() * given["features"].abs().max()
-    )
-    return [(0.0 if tiny else float(rank), limit + 0.5), (float(abs(int(product) - known)), 0.5)]
+    largest, by_values, by_features = (x.abs().amax((-1, -2)) for x in (matrix, values, features))
+    tiny = largest <= float(np.finfo(dtype).eps) * by_values * by_features
+    ranks = torch.where(tiny, 0, fc.numerical_rank(matrix)[0]).tolist()
+    known = rng.integers(1, 4, count)
+    left = rng.normal(size=(count, 7, 3)) * (np.arange(3) < known[:, None, None])
+    found, _ = fc.numerical_rank(torch.from_numpy(left @ rng.normal(size=(count, 3, 6))))
+    off = np.abs(found.numpy() - known).tolist()
+    yield from ([(float(r), limit + 0.5), (float(o), 0.5)] for r, o in zip(ranks, off, strict=True))
 
 
-def evictions_respect_the_budget(rng: np.random.Generator, dtype: type) -> Pairs:
+def evictions_respect_the_budget(
+    rng: np.random.Generator, dtype: type, count: int
+) -> Iterator[Pairs]:
     """Each reported distortion is the exact one of the keys evicted so far, and within the budget."""
-    case = _one(cases.corrupted_cache, rng, dtype)
-    given = tensors(case)
-    readout = fc.freeze(given["scores"], given["values"])
-    groups = torch.eye(readout.keys, dtype=torch.bool)
-    budget = float(rng.uniform(0.1, 3))
-    plan = fc.select_evictions(readout, groups, given["output_projection"], budget)
-    pairs: Pairs = [(distortion, budget) for distortion in plan.distortions]
-    if plan.evicted:
-        gone = groups[list(plan.evicted)].cumsum(0) > 0
-        bounds = _deletion_errors(given, gone)
-        for distortion, bound, kept in zip(plan.distortions, bounds, ~gone, strict=True):
-            exact, _ = prove(
-                of_cache.kept_distortion, plain({**case, "kept": kept.numpy()}), [bound]
-            )
+    batch = cases.corrupted_cache(rng, dtype, count)
+    budgets = rng.uniform(0.1, 3, count).tolist()
+    errors = _deletion_errors(batch)
+    for index, budget in enumerate(budgets):
+        case = batch.case(index)
+        given = tensors(case)
+        readout = fc.freeze(given["scores"], given["values"])
+        groups = torch.eye(readout.keys, dtype=torch.bool)
+        plan = fc.select_evictions(readout, groups, given["output_projection"], budget)
+        pairs: Pairs = [(distortion, budget) for distortion in plan.distortions]
+        for last, distortion in enumerate(plan.distortions, 1):
+            gone = frozenset(plan.evicted[:last])
+            bound = errors[gone][index]
+            kept = np.array([key not in gone for key in range(readout.keys)])
+            exact, _ = prove(of_cache.kept_distortion, plain({**case, "kept": kept}), [bound])
             pairs.append((distance(distortion, exact[0]), bound))
-    return pairs
+        yield pairs
 
 
-def _deletion_errors(given: cases.Case, gone: torch.Tensor) -> list[float]:
-    """Bounds on the rounding of ‖Σ_h Δy_h W_o‖ for each set of deleted keys."""
-    readout = fc.freeze(fc.track(given["scores"]), fc.track(given["values"]))
+def _deletion_errors(batch: cases.Batch) -> dict[frozenset[int], list[float]]:
+    """For every set of deleted keys, bounds on the rounding of ‖Σ_h Δy_h W_o‖ in each case."""
+    given = tracked(batch.joined())
+    readout = fc.freeze(given["scores"], given["values"])
+    every = range(readout.keys)
+    sets = [frozenset(s) for size in every[1:] for s in itertools.combinations(every, size)]
+    gone = torch.tensor([[key in chosen for key in every] for chosen in sets])
     response = fc.deletion_response(readout, gone).movedim(-3, -2)
-    write = fc.project(response, fc.track(given["output_projection"]))
-    return fc.error_of(torch.linalg.vector_norm(write, dim=-1)).tolist()
+    write = fc.project(response, given["output_projection"])
+    errors = fc.error_of(torch.linalg.vector_norm(write, dim=-1)).unbind(-1)
+    return dict(zip(sets, (each.tolist() for each in errors), strict=True))
 
 
 def greedy_restoration_takes_the_best(
@@ -373,9 +384,9 @@ PROPERTIES: dict[str, Property] = {
         Property("control_query", _each(requested_ratios_are_achieved)),
         Property("QueryControl.feasible", _each(infeasible_requests_say_so)),
         Property("frequency_bands", _each(bands_partition_the_planes)),
-        Property("anchor_bound", _each(anchor_bound_holds)),
-        Property("numerical_rank", _each(rank_is_bounded)),
-        Property("select_evictions", _each(evictions_respect_the_budget)),
+        Property("anchor_bound", anchor_bound_holds),
+        Property("numerical_rank", rank_is_bounded),
+        Property("select_evictions", evictions_respect_the_budget),
         Property("restore_greedily", greedy_restoration_takes_the_best),
         Property("unit_gradient_step", gradient_step_is_the_matrix),
     )
