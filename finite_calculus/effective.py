@@ -201,7 +201,8 @@ def numerical_rank(
     """Rank by singular values above `tolerance`·σ_max, with the tolerance used.
 
     The default, max(rows, columns)·eps, is the size of rounding in the singular values. For ΔM the
-    exact rank is at most min(d, N − 1, r, m + 1).
+    exact rank is at most min(d, N − 1, r, m + 1); a computed ΔM has rounding of its own, which can exceed
+    the default: to tell it from rank, give a tolerance of its error bound over its norm.
     """
     if tolerance is None:
         tolerance = max(matrix.shape[-2:]) * torch.finfo(matrix.dtype).eps

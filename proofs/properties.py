@@ -248,20 +248,28 @@ def anchor_bound_holds(rng: np.random.Generator, dtype: type, count: int) -> Ite
 
 
 def rank_is_bounded(rng: np.random.Generator, dtype: type, count: int) -> Iterator[Pairs]:
-    """rank ΔM ≤ min(N − 1, r, m + 1), and a product of rank k has numerical rank k."""
-    given = tensors(cases.affine(rng, dtype, count).joined())
+    """rank ΔM ≤ min(N − 1, r, m + 1), and a product of rank k has numerical rank k.
+
+    Of the computed ΔM as many singular values may exceed its own rounding (Weyl) and that of the
+    decomposition. Where that is as large as ΔM, its numerical rank means nothing.
+    """
+    given = tracked(cases.affine(rng, dtype, count).joined())
     features, values = given["features"], given["values"]
     matrix = fc.effective_weights(given["query_input"], features, values).matrix
     limit = min(values.shape[-2] - 1, values.shape[-1], features.shape[-1])
-    # Rounding in v − μ can leave a matrix of pure rounding error, whose numerical rank means nothing.
-    largest, by_values, by_features = (x.abs().amax((-1, -2)) for x in (matrix, values, features))
-    tiny = largest <= float(np.finfo(dtype).eps) * by_values * by_features
-    ranks = torch.where(tiny, 0, fc.numerical_rank(matrix)[0]).tolist()
+    found, errors = fc.value_of(matrix), fc.error_of(matrix)
+    largest = torch.linalg.svdvals(found)[..., 0].double()
+    relative = _STABLE * sum(found.shape[-2:]) * float(np.finfo(dtype).eps)
+    rounding = torch.linalg.matrix_norm(errors) + relative * largest
     known = rng.integers(1, 4, count)
     left = rng.normal(size=(count, 7, 3)) * (np.arange(3) < known[:, None, None])
-    found, _ = fc.numerical_rank(torch.from_numpy(left @ rng.normal(size=(count, 3, 6))))
-    off = np.abs(found.numpy() - known).tolist()
-    yield from ([(float(r), limit + 0.5), (float(o), 0.5)] for r, o in zip(ranks, off, strict=True))
+    products, _ = fc.numerical_rank(torch.from_numpy(left @ rng.normal(size=(count, 3, 6))))
+    for index, (size, bound) in enumerate(zip(largest.tolist(), rounding.tolist(), strict=True)):
+        rank = 0
+        if bound < size:
+            rank = int(fc.numerical_rank(found[index], tolerance=bound / size)[0])
+        off = abs(int(products[index]) - int(known[index]))
+        yield [(float(rank), limit + 0.5), (float(off), 0.5)]
 
 
 def evictions_respect_the_budget(
