@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,41 @@ def test_an_archive_holds_neither_tensors_nor_places_nor_sentences(name: str) ->
     prompts = json.loads((RESULTS / name / "prompts.json").read_text())
     kept = {"unit", "task", "pair", "source", "answer", "tokens", "spans", "label_tokens"}
     assert all(set(pair) == kept | {"text_sha256", "ids_sha256"} for pair in prompts["pairs"])
+
+
+def test_the_table_of_the_readme_is_that_of_the_archives() -> None:
+    readme = (RESULTS.parent.parent / "README.md").read_text()
+    rows = re.findall(r"^\| (\S+) \(here\) \| (\S+), (\d+) \| (.*) \|$", readme, re.MULTILINE)
+    assert len(rows) == 12
+    for model, task, layer, cells in rows:
+        (name,) = [n for n in ARCHIVES if n.startswith(model.lower())]
+        place = (task.lower().replace("-", ""), layer)
+        errors = _row(name, "coverage", place)
+        below = {row["comparator"]: row["reduction %"] for row in _rows(name, "paired", place)}
+        expected = [errors[c] for c in ("zero", "separate", "quadratic", "exact joint")]
+        expected += [below["separate"], below["quadratic"]]
+        expected.append(_row(name, "interaction", place)["exact r"])
+        for cell, value in zip(cells.split(" | "), expected, strict=True):
+            assert abs(float(cell.removesuffix(" %")) - float(value)) <= _last_place(cell), (
+                name,
+                cell,
+            )
+
+
+def _rows(name: str, table: str, place: tuple[str, str]) -> list[dict[str, str]]:
+    with (RESULTS / name / f"{table}.csv").open() as file:
+        return [row for row in csv.DictReader(file) if (row["task"], row["layer"]) == place]
+
+
+def _row(name: str, table: str, place: tuple[str, str]) -> dict[str, str]:
+    (row,) = _rows(name, table, place)
+    return row
+
+
+def _last_place(cell: str) -> float:
+    """Half a unit of the last printed digit, and a hair."""
+    digits, _, power = cell.removesuffix(" %").partition("e")
+    return 0.5000001 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
 
 
 def _same(one: str, other: str) -> bool:
