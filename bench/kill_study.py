@@ -1,6 +1,6 @@
 """Kill a study with SIGKILL at random moments and compare what it ends in with an unbroken run.
 
-    python bench/kill_study.py --kills 50 --save results/joint-kv/kills.json
+    python bench/kill_study.py --kills 50 --save results/kill-study.json
 
 A moment is drawn uniformly over the time that the unbroken run took, start-up and preflight included,
 so that kills fall before, between and inside units. Whenever a run ends before its kill, its units are

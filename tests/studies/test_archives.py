@@ -83,6 +83,14 @@ def test_the_table_of_the_readme_is_that_of_the_archives() -> None:
             )
 
 
+def test_the_kill_study_saw_what_the_readme_says() -> None:
+    saved = json.loads((RESULTS.parent / "kill-study.json").read_text())
+    readme = " ".join((RESULTS.parent.parent / "README.md").read_text().split())
+    assert f"After {saved['kills']} kills" in readme
+    assert f"all {saved['finished']} runs that came to their end" in readme
+    assert saved["different"] == 0
+
+
 def _rows(name: str, table: str, place: tuple[str, str]) -> list[dict[str, str]]:
     with (RESULTS / name / f"{table}.csv").open() as file:
         return [row for row in csv.DictReader(file) if (row["task"], row["layer"]) == place]
