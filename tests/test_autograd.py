@@ -110,6 +110,8 @@ GROUPED: dict[str, Callable[[fc.Readout, Tensor, Tensor], Tensor]] = {
     "prepare_spans.response": lambda r, d, e: spans(r).response(d[SPANS], e[SPANS]),
     "prepare_spans.deletion": lambda r, d, e: spans(r).deletion(),
     "prepare_spans.divergence": lambda r, d, e: spans(r).divergence(d[SPANS]),
+    "prepare_singles.response": lambda r, d, e: fc.prepare_singles(r).response(d, e),
+    "prepare_singles.deletion": lambda r, d, e: fc.prepare_singles(r).deletion(),
     "deletion_response": lambda r, d, e: fc.deletion_response(r, REMOVED),
     "deletion_jacobian": lambda r, d, e: fc.deletion_jacobian(r, REMOVED),
     "restoration_response": fc.restoration_response,

@@ -118,6 +118,10 @@ READOUT_CASES = {
     "deletion_response": edit(lambda r, d, e: fc.deletion_response(r, REMOVED)),
     "deletion_jacobian": edit(lambda r, d, e: fc.deletion_jacobian(r, REMOVED)),
     "restoration_response": edit(fc.restoration_response),
+    "single keys": edit(lambda r, d, e: fc.prepare_singles(r).response(d, e)),
+    "single keys, scores alone": edit(lambda r, d, e: fc.prepare_singles(r).response(d)),
+    "strong single keys": edit(lambda r, d, e: fc.prepare_singles(r).response(400 * d, e)),
+    "single keys deleted": edit(lambda r, d, e: fc.prepare_singles(r).deletion()),
     "prepared response": prepared(lambda g, d, e: g.response(d, e)),
     "prepared response of keys": prepared(lambda g, d, e: g.response(d)),
     "prepared deletion": prepared(lambda g, d, e: g.deletion()),
@@ -546,12 +550,17 @@ PER_KEY = {
     "remainder_weights": -1,
     "centred": -2,
     "restoration_response": -2,
+    "single keys": -2,
+    "single keys, scores alone": -2,
+    "strong single keys": -2,
 }
+# These ask for a bank whose keys are all attended.
+UNMASKED = {"restoration_response", "strong single keys"}
 
 
 @unchecked
 @pytest.mark.parametrize("strength", [1.0, 20.0, -20.0])
-@pytest.mark.parametrize("name", [name for name in EDITED if name != "restoration_response"])
+@pytest.mark.parametrize("name", [name for name in EDITED if name not in UNMASKED])
 def test_a_masked_readout_is_the_readout_of_the_attended_keys(name: str, strength: float):
     case = READOUT_CASES[name]
     inputs = batch_of(case, lead=())

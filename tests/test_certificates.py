@@ -98,3 +98,26 @@ def test_heads_are_the_last_axis_of_a_certificate(dtype):
         if name != "first_order":
             assert bool((total.double() >= exact).all()), name
         assert bool(((total.double() - exact).abs() <= slack).all()), name
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_value_edits_of_one_size_at_the_attended_keys_have_no_range(sign: float) -> None:
+    scores, values, score_delta = draw(4), draw(4, 1, seed=1), draw(4, seed=2)
+    mask = torch.tensor([True, False, True, True])
+    readout = fc.freeze(scores, values, mask=mask)
+    gradient = torch.ones(1, dtype=torch.float64)
+    same = torch.full((4, 1), 3 * sign, dtype=torch.float64)
+    none = fc.certify(readout, score_delta, 0 * same, gradient)
+    found = fc.certify(readout, score_delta, same, gradient)
+    # Beside the bound on the key part there is rounding alone: far less than any range times TV.
+    assert float(found.bound - none.bound) < 1e-9 * float(found.total_variation)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_gradient_of_another_type_is_refused() -> None:
+    readout = fc.freeze(draw(4), draw(4, 2, seed=1))
+    edits = draw(4, seed=2), draw(4, 2, seed=3)
+    with pytest.raises(TypeError, match=r"`gradient` is torch.float32, `readout` is torch.float64"):
+        fc.certify(readout, *edits, draw(2).float())
+    with pytest.raises(TypeError, match="`gradient` must be float64 or float32"):
+        fc.certify(readout, *edits, draw(2).half())

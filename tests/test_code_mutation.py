@@ -157,6 +157,7 @@ def test_a_replay_shows_one_mutant_and_its_verdict(toy: Path):
     outcome = run(toy, "--replay", chosen.id)
     assert outcome.returncode == 0, outcome.stderr
     assert "killed" in outcome.stdout
+    assert "test_toy.py::test_up" in outcome.stdout  # the test that failed, after a new import
     assert "+ STEP = 3" in outcome.stdout
 
 

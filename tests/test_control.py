@@ -1,10 +1,13 @@
 """Query control: which requests are refused, which are met, and by which edit."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from finite_calculus import control as query_control
 
 KEYS, MODEL = 5, 4
 EPS = torch.finfo(torch.float64).eps
@@ -138,3 +141,22 @@ def test_log_ratios_of_a_batch_are_those_of_its_parts():
 def test_features_and_masks_of_other_shapes_are_refused(call, error, message: str):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_request_counts_as_met_up_to_the_accuracy(monkeypatch: pytest.MonkeyPatch):
+    arguments = [[0, 1], [1, 2]], [1.0, 2.0], on_a_line()
+    off = float(control(*arguments).residual.abs().max())
+    assert off > 0
+    for accuracy, feasible in ((off, True), (math.nextafter(off, 0), False)):
+        monkeypatch.setattr(query_control, "_accuracy", lambda *_, given=accuracy: given)
+        assert control(*arguments).feasible is feasible
+
+
+def test_tiny_requests_do_not_contradict_themselves():
+    assert control([[0, 1], [1, 2]], [1e-20, -1e-20]).requested.tolist() == [1e-20, -1e-20]
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_features_must_be_a_tensor():
+    with pytest.raises(TypeError, match=r"`features` must be a torch\.Tensor; got list"):
+        fc.preserving_directions([[1.0, 2.0], [3.0, 4.0]])  # type: ignore[arg-type]

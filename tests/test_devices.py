@@ -64,6 +64,25 @@ CALLS: dict[str, Callable[[], Any]] = {
         readout(), removed(), draw(HEADS, WIDTH, MODEL), 1.0
     ),
     "prepare": lambda: fc.prepare(readout(), on_cpu([0, 1], [2, 4])).response(draw(2, 2)),
+    "prepare of heavy groups": lambda: fc.prepare(
+        readout(), on_cpu([0, 1, 2, 3], [1, 2, 3, 4])
+    ).response(draw(HEADS, 2, 4)),
+    "prepare_spans of heavy spans": lambda: fc.prepare_spans(
+        fc.read_bank(draw(HEADS, KEYS), draw(HEADS, KEYS, WIDTH)), on_cpu(0, 1), 4
+    ).response(draw(HEADS, 2, 4)),
+    "prepare_spans with a mask": lambda: fc.prepare_spans(
+        fc.read_bank(
+            draw(HEADS, KEYS),
+            draw(HEADS, KEYS, WIDTH),
+            mask=on_cpu(True, False, True, True, True),
+        ),
+        on_cpu(0, 1),
+        4,
+    ).deletion(),
+    "prepare_singles": lambda: fc.prepare_singles(readout()).response(draw(HEADS, KEYS)),
+    "strong edits of single keys": lambda: fc.prepare_singles(readout()).response(
+        800 * draw(HEADS, KEYS)
+    ),
     "restoration_response": lambda: fc.restoration_response(
         readout(), draw(HEADS, KEYS), draw(HEADS, KEYS, WIDTH)
     ),

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from finite_calculus import effective
 
 KEYS, INPUTS, WIDTH = 5, 4, 3
 MASK = torch.tensor([False, True, True, False, True])
@@ -95,3 +96,26 @@ def test_a_matrix_without_rows_or_columns_has_rank_zero(shape: tuple[int, ...]):
 
 def test_the_tolerance_of_a_rank_does_not_depend_on_the_batch():
     assert fc.numerical_rank(draw(9, 2, 3))[1] == 3 * EPS
+
+
+def test_a_score_far_below_the_others_has_finite_gradients():
+    scores = torch.tensor([0.5, -800.0, 3.0], dtype=torch.float64, requires_grad=True)
+    attended = torch.ones(3, dtype=torch.bool)
+    coefficients = effective._coefficients(scores, attended)
+    (gradient,) = torch.autograd.grad(coefficients.square().sum(), scores)
+    assert bool(torch.isfinite(gradient).all())
+    assert bool(gradient.any())
+
+
+def test_no_gradient_flows_through_the_largest_score():
+    scores = torch.tensor([0.5, -1.0, 3.0], dtype=torch.float64, requires_grad=True)
+    coefficients = effective._coefficients(scores, torch.ones(3, dtype=torch.bool))
+    seen, waiting = set(), [coefficients.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    names = {type(node).__name__ for node in seen}
+    assert any(name.startswith("Exp") for name in names)
+    assert not any(name.startswith("Amax") for name in names)

@@ -86,6 +86,27 @@ def test_divided_differences_at_zero_at_the_far_left_and_at_nan(name: str, limit
 
 
 @pytest.mark.parametrize("name", SWITCHES)
+def test_float32_is_the_result_of_float64_rounded_once(name: str):
+    function, _ = KERNELS[name]
+    x = torch.cat([between(*stretch) for stretch in SWITCHES[name]] + [between(-3, 3)]).float()
+    x = x[x.abs() <= 80]
+    assert torch.equal(function(x), function(x.double()).float())
+
+
+@pytest.mark.parametrize(("name", "order"), [("phi1", 1), ("phi2", 2)])
+def test_beyond_the_last_switch_the_exponential_is_taken_in_two_halves(name: str, order: int):
+    function, _ = KERNELS[name]
+    x = between(700, 716)[1:]
+    half = torch.exp(x / 2)
+    assert torch.equal(function(x), half / x**order * half)
+
+
+def test_up_to_the_last_switch_the_first_divided_difference_is_its_quotient():
+    x = torch.cat([between(1.001, 700), between(-700, -1.001)])
+    assert torch.equal(fc.phi1(x), torch.expm1(x) / x)
+
+
+@pytest.mark.parametrize("name", SWITCHES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_kernels_keep_the_type_and_the_shape(name: str, dtype: torch.dtype):
     function, _ = KERNELS[name]

@@ -31,6 +31,7 @@ def test_each_vector_is_rounded_by_its_own_scale(bits: int, dtype: torch.dtype):
 def test_a_vector_whose_scale_underflows_becomes_zero():
     smallest = torch.tensor([5e-324, -5e-324], dtype=torch.float64)
     assert fc.quantise(smallest, 8).tolist() == [0.0, 0.0]
+    assert not fc.quantise(smallest, 8).signbit().any()  # zero, and not minus zero
     assert fc.quantise(smallest, 2).tolist() == smallest.tolist()
 
 

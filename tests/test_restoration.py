@@ -1,5 +1,8 @@
 """Restoration: what one step replaces, which entry a step chooses, and what is reported of it."""
 
+import re
+from typing import Any, ClassVar
+
 import pytest
 import torch
 from torch import Tensor
@@ -146,3 +149,49 @@ def test_restorations_carry_no_gradient():
     parts = [part.requires_grad_() for part in vars(cache()).values()]
     found = fc.restore_greedily(fc.CachePair(*parts), projection(), 2)
     assert not any(part.requires_grad for part in vars(found).values())
+
+
+@pytest.mark.parametrize("method", [*METHODS, "random"])
+def test_a_cache_of_one_head_is_restored(method: str):
+    whole = cache()
+    single = fc.CachePair(*(part[:1] for part in vars(whole).values()))
+    plan = fc.restore_greedily(
+        single, projection()[:1], 2, method=method, generator=torch.Generator().manual_seed(1)
+    )
+    assert plan.restored.shape == (2,)
+    assert len(set(plan.restored.tolist())) == 2
+
+
+class Watched(Tensor):
+    """Remembers what it was asked to become."""
+
+    asked: ClassVar[list[tuple[Any, ...]]] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is Tensor.to:
+            cls.asked.append(args[1:])
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_random_scores_are_drawn_by_the_generator_and_brought_to_the_device_of_the_cache(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    draw_uniform = torch.rand
+    Watched.asked.clear()
+    monkeypatch.setattr(
+        torch, "rand", lambda *size, **how: draw_uniform(*size, **how).as_subclass(Watched)
+    )
+    whole, generator = cache(2), torch.Generator().manual_seed(5)
+    found = fc.restoration_scores(whole, projection(), "random", generator=generator)
+    again = draw_uniform(2, KEYS, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    assert torch.equal(found.as_subclass(Tensor), again)
+    assert Watched.asked == [(whole.scores.device,)]
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_increments_of_another_length_are_refused_in_the_words_of_the_caller():
+    readout = fc.freeze(draw(KEYS), draw(KEYS, WIDTH, seed=1))
+    says = "`score_delta` must have trailing shape (5), that is (..., keys); got (4,)"
+    with pytest.raises(ValueError, match=re.escape(says)):
+        fc.restoration_response(readout, draw(4), draw(KEYS, WIDTH))

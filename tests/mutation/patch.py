@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 
+from beartype._cache.cacheclear import clear_caches
+
 from tests.mutation.mutants import Mutant
 
 
@@ -25,15 +27,22 @@ def living_functions(core: Path) -> dict[str, list[FunctionType]]:
     return found
 
 
-def exchange(mutant: Mutant, path: Path, source: bytes, functions: Sequence[FunctionType]) -> None:
-    """Give every function of the file the code it has in the mutated source."""
+def exchange(mutant: Mutant, path: Path, source: bytes, functions: Sequence[FunctionType]) -> bool:
+    """Give every function of the file the code it has in the mutated source.
+
+    False if this cannot be done, because a closure would use other variables than it holds.
+    """
     before, after = (_codes(text, path) for text in (source, mutant.apply(source)))
     changed = {key for key, code in after.items() if code != before.get(key)}
     touched = [function for function in functions if _key(function.__code__) in changed]
     if not touched:
         raise ValueError(f"`mutant` must change a function that is alive; got {mutant}.")
-    for function in touched:
-        function.__code__ = after[_key(function.__code__)]
+    codes = [after[_key(function.__code__)] for function in touched]
+    if any(f.__code__.co_freevars != c.co_freevars for f, c in zip(touched, codes, strict=True)):
+        return False
+    for function, code in zip(touched, codes, strict=True):
+        function.__code__ = code
+    return True
 
 
 def serve(path: Path, mutated: bytes, root: Path) -> None:
@@ -43,6 +52,7 @@ def serve(path: Path, mutated: bytes, root: Path) -> None:
         outside = file is None or root not in Path(file).parents or "site-packages" in file
         if not outside and not name.startswith(("tests.mutation", "__main__")):
             del sys.modules[name]
+    clear_caches()  # else a hint like list[Total] would go on asking for the class of the first import
     sys.dont_write_bytecode = True
     read = importlib.machinery.SourceFileLoader.get_data
 
@@ -56,12 +66,15 @@ def serve(path: Path, mutated: bytes, root: Path) -> None:
     importlib.machinery.SourceFileLoader.get_data = get_data
 
 
-def _codes(source: bytes, path: Path) -> dict[tuple[str, int], CodeType]:
-    """The code of every function in a source, by name and line; two on one line would be confused."""
+Key = tuple[str, int, int]
+
+
+def _codes(source: bytes, path: Path) -> dict[Key, CodeType]:
+    """The code of every function in a source, by name, line and number of arguments."""
     found = list(_inside(compile(source, str(path), "exec", dont_inherit=True)))
     codes = {_key(code): code for code in found}
     if len(codes) != len(found):
-        raise ValueError(f"`{path}` must not have two lambdas on one line: split the line.")
+        raise ValueError(f"`{path}` must not have two like lambdas on one line: split it.")
     return codes
 
 
@@ -72,5 +85,5 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
             yield from _inside(constant)
 
 
-def _key(code: CodeType) -> tuple[str, int]:
-    return code.co_qualname, code.co_firstlineno
+def _key(code: CodeType) -> Key:
+    return code.co_qualname, code.co_firstlineno, code.co_argcount

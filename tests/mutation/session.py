@@ -133,18 +133,16 @@ class Session:
         self.kills[mutant.file, mutant.function, verdict.test] += 1
 
     def _judged(self, mutant: Mutant, chosen: list[str], profile: Profile) -> Verdict:
-        path = self.core / mutant.file
-        if not mutant.imported:
-            exchange(mutant, path, self.sources[mutant.file], self.functions[mutant.file])
+        path, source = self.core / mutant.file, self.sources[mutant.file]
+        living = self.functions[mutant.file]
+        if not mutant.imported and exchange(mutant, path, source, living):
             return self._first_failure(chosen, profile)
-        serve(path, mutant.apply(self.sources[mutant.file]), self.root)
+        serve(path, mutant.apply(source), self.root)
         files = sorted({str(self.items[test].path) for test in chosen})
         again, verdicts = Session(self.root, self.core, files), []
-        try:
+        with contextlib.suppress(CollectionError):  # also raised if one of the tests has failed
             again.run(lambda session: verdicts.append(session._first_failure(chosen, profile)))
-        except CollectionError:
-            return Verdict("killed", "collection")
-        return verdicts[0]
+        return verdicts[0] if verdicts else Verdict("killed", "collection")
 
     def _first_failure(self, chosen: list[str], profile: Profile) -> Verdict:
         if not self.items.keys() >= set(chosen):

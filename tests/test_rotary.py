@@ -1,0 +1,141 @@
+"""Rotary planes: numbers of any kind as a shift, bands by size of frequency, and series of known length."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+import finite_calculus as fc
+from finite_calculus import phi, rotary
+
+F64 = torch.float64
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
+
+
+def planes(frequencies: list[float], width: int, dtype: torch.dtype = F64) -> fc.Rotary:
+    return fc.Rotary(torch.tensor(frequencies, dtype=dtype), width)
+
+
+def test_a_shift_is_taken_as_a_number_of_float64():
+    turning = planes([1.0, 0.3], 4)
+    exact = torch.tensor([0.1, 0.1 * 0.3], dtype=F64)
+    assert torch.equal(rotary.plane_angles(turning, 0.1, None), exact)
+    assert torch.equal(rotary.plane_angles(turning, torch.tensor(0.1, dtype=F64), None), exact)
+    large = 2**24 + 1
+    assert rotary.plane_angles(turning, large, None)[0] == large
+    narrow = torch.tensor([0.1])
+    assert rotary.plane_angles(turning, narrow, None)[0, 0] == float(narrow)
+
+
+def test_bands_go_by_the_size_of_a_frequency():
+    turning = planes([-1.0, 0.5, 0.1, -0.7], 8)
+    fast, slow = fc.frequency_bands(turning, (2, 2))
+    assert fast.tolist() == [True, False, False, True]
+    assert slow.tolist() == [False, True, True, False]
+
+
+def test_planes_of_equal_frequency_keep_their_order():
+    turning = planes([0.5] * 200 + [1.0] * 200, 800)
+    first, second, rest = fc.frequency_bands(turning, (250, 50, 100))
+    assert first.nonzero().flatten().tolist() == [*range(50), *range(200, 400)]
+    assert second.nonzero().flatten().tolist() == [*range(50, 100)]
+    assert rest.nonzero().flatten().tolist() == [*range(100, 200)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_the_generator_holds_the_frequencies_in_float64(dtype: torch.dtype):
+    turning = planes([0.1, 0.3], 5, dtype)
+    first, second = turning.frequencies.tolist()
+    matrix = fc.generator(turning)
+    assert matrix.dtype is F64
+    expected = torch.zeros(5, 5, dtype=F64)
+    expected[2, 0], expected[0, 2], expected[3, 1], expected[1, 3] = first, -first, second, -second
+    assert torch.equal(matrix, expected)
+
+
+MOVES: dict[str, Callable[..., Tensor]] = {
+    "rotate": fc.rotate,
+    "displacement": fc.displacement,
+    "tangent": fc.tangent,
+    "phi1_rotary": fc.phi1_rotary,
+}
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("name", MOVES)
+def test_one_vector_is_moved_by_many_shifts(name: str, layout: Any):
+    turning = fc.Rotary(torch.tensor([1.0, 0.3, 0.0], dtype=F64), 8, layout)
+    vector, shifts = draw(8), draw(4, 2, seed=1)
+    found = MOVES[name](turning, vector, shifts)
+    assert found.shape == (4, 2, 8)
+    for index in range(4):
+        for other in range(2):
+            alone = MOVES[name](turning, vector, shifts[index, other])
+            assert torch.equal(found[index, other], alone)
+
+
+class Watched(Tensor):
+    """Remembers what it was asked to become."""
+
+    asked: ClassVar[list[tuple[Any, ...]]] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is Tensor.to:
+            cls.asked.append(args[1:])
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_a_band_is_brought_to_the_device_of_the_frequencies():
+    turning = planes([1.0, 0.3], 4)
+    Watched.asked.clear()
+    band = torch.tensor([True, False]).as_subclass(Watched)
+    assert rotary.plane_angles(turning, 2.0, band).tolist() == [2.0, 0.0]
+    assert Watched.asked == [(turning.frequencies.device,)]
+
+
+def test_the_cosine_in_float32_is_that_of_float64_rounded_once():
+    angle = torch.linspace(-3, 3, 2001)
+    found = rotary.cos_minus_one(angle)
+    assert found.dtype is torch.float32
+    assert torch.equal(found, rotary.cos_minus_one(angle.double()).float())
+
+
+def test_the_series_stop_where_the_next_term_does_not_count():
+    """The first term that is dropped is below 2^-62 and 2^-56 of the sum; the last one kept is not."""
+    kept = rotary._SERIES_TERMS
+    dropped, last = (Fraction(6, math.factorial(2 * n + 1)) for n in (kept + 1, kept))
+    assert dropped < Fraction(1, 2**62) <= last
+    kept = phi._SERIES_TERMS
+    dropped, last = (Fraction(1, math.factorial(n)) for n in (kept + 1, kept))
+    assert dropped < Fraction(1, 2**56) <= last
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3])
+def test_the_series_of_the_sine_serves_up_to_one_with_as_many_terms_as_it_says(
+    terms: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rotary, "_SERIES_TERMS", terms)
+    for point in (1.0, -0.5):
+        found = Fraction(float(rotary.sin_minus_angle(torch.tensor(point, dtype=F64))))
+        exact = sum(
+            Fraction(point) ** (2 * n + 1) * (-1) ** n / math.factorial(2 * n + 1)
+            for n in range(1, terms + 1)
+        )
+        assert abs(found - exact) <= 4 * Fraction(math.ulp(float(exact)))
+
+
+def test_the_sine_has_right_gradients_at_every_angle():
+    angle = torch.tensor([0.0, 0.5, 1.0, 2.0, 1e3, 1e30, 1e100, 1e300], dtype=F64)
+    leaf = angle.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(rotary.sin_minus_angle(leaf).sum(), leaf)
+    far = slice(3, None)
+    assert torch.equal(gradient[far], torch.cos(angle[far]) - 1)
+    assert bool((gradient[: far.start] <= 0).all())

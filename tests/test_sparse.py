@@ -1,0 +1,66 @@
+"""Groups that hold nearly all the mass, or all of it, and forms that are not used but have gradients."""
+
+import pytest
+import torch
+
+import finite_calculus as fc
+from finite_calculus import bands, response
+from proofs.references import bank
+from tests.test_regimes import PROMISE, numbers, relative_error
+
+KEYS = 8
+
+
+@pytest.mark.parametrize("increments", [[5.0, 5.0, 6.0], [-30.0, -30.0, -30.0], [-7.0, -7.0, 1.0]])
+def test_heavy_groups_keep_their_digits(increments: list[float]):
+    scores, values = numbers(1, KEYS) - 30, numbers(2, KEYS, 3)
+    scores[:2] = torch.tensor([0.0, 0.3])
+    for members in ([0, 1, 2], [1, 0, 3]):
+        keys = torch.tensor([members])
+        score_delta = torch.tensor([increments], dtype=torch.float64)
+        found = fc.prepare(fc.freeze(scores, values), keys).response(score_delta)
+        spread = torch.zeros(KEYS).double().index_copy(0, keys[0], score_delta[0])
+        error = relative_error(
+            found,
+            bank.finite_response,
+            scores=scores,
+            values=values,
+            score_delta=spread,
+            value_delta=torch.zeros(KEYS, 3).double(),
+            mask=[True] * KEYS,
+        )
+        assert error <= PROMISE
+
+
+def test_a_group_that_holds_everything_is_edited_as_the_whole_bank():
+    scores, values, score_delta = numbers(1, 3), numbers(2, 3, 2), numbers(3, 3)
+    readout = fc.freeze(fc.track(scores), fc.track(values))
+    groups = fc.prepare(readout, torch.tensor([[0, 1, 2]]))
+    assert fc.value_of(groups.rest).tolist() == [[0.0]]
+    found = groups.response(fc.track(score_delta.unsqueeze(0)))[0]
+    whole = fc.finite_response(readout, fc.track(score_delta))
+    gap = (fc.value_of(found) - fc.value_of(whole)).abs()
+    assert bool((gap <= fc.error_of(found) + fc.error_of(whole)).all())
+
+
+def test_no_gradient_flows_through_the_largest_of_many_exponents():
+    readout = fc.freeze(numbers(1, 50, 7), numbers(2, 50, 7, 2))
+    relative = numbers(3, 50, 7) + 10
+    leaf = relative.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(response._log_normaliser(readout, leaf).sum(), leaf)
+    exponents = readout.log_probs + relative
+    terms = torch.exp(exponents - exponents.amax(-1, keepdim=True))
+    assert torch.equal(gradient, 1 / terms.sum(-1, keepdim=True) * terms)
+
+
+def test_edits_that_leave_nothing_in_common_have_finite_gradients(monkeypatch: pytest.MonkeyPatch):
+    readout = fc.freeze(torch.zeros(2).double(), numbers(1, 2, 3))
+    leaves = [
+        edit.requires_grad_() for edit in torch.diag(torch.full((2,), 50.0)).double().unbind()
+    ]
+    # The coupling of such edits is −1 up to rounding; here exactly.
+    opposed = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    monkeypatch.setattr(bands, "_crossed", lambda first, second: 0 * first.change - opposed)
+    result = fc.band_interaction(readout, *leaves)
+    for gradient in torch.autograd.grad(result.sum(), leaves):
+        assert bool(torch.isfinite(gradient).all())
