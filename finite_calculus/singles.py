@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus._complement import require_rest
+from finite_calculus._complement import outside_groups, require_rest
 from finite_calculus.readout import Readout
 from finite_calculus.response import attended_value_delta, relative_increments
 from finite_calculus.rounding import value_of
-from finite_calculus.sparse import PreparedGroups, prepare
+from finite_calculus.sparse import PreparedGroups, Source, assemble, gather, gather_vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +63,20 @@ class PreparedSingles:
         return -self.pulls / self.rest.unsqueeze(-1)
 
     def groups(self) -> PreparedGroups:
-        """The same candidates as groups of one, for what only groups offer; all keys attended."""
-        keys = torch.arange(self.readout.keys, device=self.probs.device)
-        return prepare(self.readout, keys.unsqueeze(-1))
+        """The same candidates as groups of one, for what only groups offer.
+
+        Unlike a group of `prepare`, one of these may be a key that is not attended.
+        """
+        readout = self.readout
+        index = torch.arange(readout.keys, device=self.probs.device).unsqueeze(-1)
+        return assemble(
+            gather(readout.scores, index),
+            gather_vectors(readout.values, index),
+            self.probs.unsqueeze(-1),
+            self.pulls.unsqueeze(-2),
+            bool(readout.attended.all()),
+            Source(lambda: readout, index, outside_groups(index)),
+        )
 
     def _ordinary(self, score_delta: Tensor) -> bool:
         """Whether the quotient is as good as it gets: a rest to divide by, no NaN, nothing out of range.

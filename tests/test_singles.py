@@ -69,6 +69,28 @@ def test_editing_a_key_that_is_not_attended_changes_nothing() -> None:
     assert not singles.deletion()[:, 2].any()
 
 
+@pytest.mark.parametrize("dominance", [0.0, 800.0])
+@pytest.mark.parametrize("size", [1.0, 40.0, 700.0, 3000.0])
+def test_masked_keys_stand_aside_however_large_the_increments(
+    dominance: float, size: float
+) -> None:
+    scores, values, d, e = bank(dominance)
+    d = size * d.sign()
+    kept = torch.tensor([0, 1, 2, 4])
+    mask = torch.isin(torch.arange(6), kept)
+    masked = fc.prepare_singles(fc.freeze(fc.track(scores), fc.track(values), mask=mask))
+    fewer = fc.freeze(fc.track(scores[:, kept]), fc.track(values[:, kept]))
+    alone = fc.prepare_singles(fewer)
+    found = masked.response(fc.track(d), fc.track(e))
+    assert not fc.value_of(found)[:, ~mask].any()
+    assert within(found[:, kept], alone.response(fc.track(d[:, kept]), fc.track(e[:, kept])))
+    assert within(
+        masked.response(fc.track(d[:1, :1]))[:, kept], alone.response(fc.track(d[:1, :1]))
+    )
+    assert not fc.value_of(masked.deletion())[:, ~mask].any()
+    assert within(masked.deletion()[:, kept], alone.deletion())
+
+
 def test_deleting_the_only_key_is_refused() -> None:
     scores, values, *_ = bank(0.0)
     only = torch.tensor([True, False, False, False, False, False])
