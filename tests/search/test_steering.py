@@ -32,7 +32,9 @@ def test_only_the_named_head_changes(embedded) -> None:
     after = attention_weights(embedded.instrument, embedded.capture, 2, found.edits)
     changed = (before != after).any(-1)
     assert changed.tolist() == [False, True, False, False]
-    assert torch.allclose(after.sum(-1), torch.ones(4).double(), atol=1e-5)
+    # Float32: a sum of n terms is rounded n − 1 times, and each weight once more.
+    slack = after.shape[-1] * torch.finfo(torch.float32).eps
+    assert float((after.sum(-1) - 1).abs().max()) <= slack
 
 
 def test_native_weights_are_those_of_the_replay(embedded) -> None:
