@@ -1,13 +1,13 @@
 """Restoration: what one step replaces, which entry a step chooses, and what is reported of it."""
 
 import re
-from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.watched import Watched
 
 HEADS, KEYS, WIDTH, MODEL = 2, 5, 3, 4
 METHODS = ["exact", "first-order", "second-order", "attention", "value-norm", "fisher"]
@@ -160,18 +160,6 @@ def test_a_cache_of_one_head_is_restored(method: str):
     )
     assert plan.restored.shape == (2,)
     assert len(set(plan.restored.tolist())) == 2
-
-
-class Watched(Tensor):
-    """Remembers what it was asked to become."""
-
-    asked: ClassVar[list[tuple[Any, ...]]] = []
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func is Tensor.to:
-            cls.asked.append(args[1:])
-        return super().__torch_function__(func, types, args, kwargs or {})
 
 
 def test_random_scores_are_drawn_by_the_generator_and_brought_to_the_device_of_the_cache(

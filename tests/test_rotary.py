@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import phi, rotary
+from tests.watched import Watched
 
 F64 = torch.float64
 
@@ -79,18 +80,6 @@ def test_one_vector_is_moved_by_many_shifts(name: str, layout: Any):
         for other in range(2):
             alone = MOVES[name](turning, vector, shifts[index, other])
             assert torch.equal(found[index, other], alone)
-
-
-class Watched(Tensor):
-    """Remembers what it was asked to become."""
-
-    asked: ClassVar[list[tuple[Any, ...]]] = []
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func is Tensor.to:
-            cls.asked.append(args[1:])
-        return super().__torch_function__(func, types, args, kwargs or {})
 
 
 def test_a_band_is_brought_to_the_device_of_the_frequencies():

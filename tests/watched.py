@@ -1,0 +1,17 @@
+"""A tensor that remembers what it was asked to become: where there is one device, moves leave no trace."""
+
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+
+class Watched(Tensor):
+    """Remembers what it was asked to become."""
+
+    asked: ClassVar[list[tuple[Any, ...]]] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is Tensor.to:
+            cls.asked.append(args[1:])
+        return super().__torch_function__(func, types, args, kwargs or {})
