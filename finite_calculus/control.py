@@ -207,7 +207,7 @@ def _check_request(query_input: Tensor, features: Tensor, pairs: Tensor, request
     _checks.finite("requested", requested)
     if pairs.shape[0] == 0:
         raise ValueError("`pairs` must hold at least one request; got none.")
-    _check_consistent(pairs.tolist(), requested.detach().tolist(), torch.finfo(requested.dtype).eps)
+    _check_consistent(pairs.tolist(), requested.tolist(), torch.finfo(requested.dtype).eps)
 
 
 def _check_pairs(query_input: Tensor, features: Tensor, pairs: Tensor) -> None:

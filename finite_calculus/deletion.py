@@ -37,8 +37,7 @@ def deletion_response(
     choice = choose(readout, _check_removed(readout, removed))
     require_rest(choice.attended[..., 1], "removed")
     gap = choice.values[..., 1, :] - choice.values[..., 0, :]
-    mass = torch.where(choice.attended[..., :1], choice.probs[..., :1], 0.0)
-    return mass * gap
+    return choice.probs[..., :1] * gap
 
 
 def deletion_jacobian(

@@ -137,7 +137,7 @@ def mean_key_gauge(
         return features.mean(-2)
     _checks.mask_over("mask", mask, features.shape[-2])
     kept = torch.where(mask.unsqueeze(-1), features, 0.0)
-    return kept.sum(-2) / mask.sum(-1, keepdim=True).to(features.dtype)
+    return kept.sum(-2) / mask.sum(-1, keepdim=True)
 
 
 def key_shift_gauge(
@@ -223,9 +223,9 @@ def _centre(values: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
     """
     kept = attended.unsqueeze(-1)
     first = attended.to(torch.uint8).argmax(-1, keepdim=True).unsqueeze(-1)
-    pivot = torch.take_along_dim(values, first.expand(*first.shape[:-1], values.shape[-1]), dim=-2)
+    pivot = torch.take_along_dim(values, first, dim=-2)
     offsets = torch.where(kept, values - pivot, 0.0)
-    mean_offset = offsets.sum(-2, keepdim=True) / attended.sum(-1)[..., None, None].to(values.dtype)
+    mean_offset = offsets.sum(-2, keepdim=True) / attended.sum(-1)[..., None, None]
     return (pivot + mean_offset).squeeze(-2), torch.where(kept, offsets - mean_offset, 0.0)
 
 

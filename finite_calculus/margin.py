@@ -40,7 +40,7 @@ def head_gradient(
 ) -> Float[Tensor, "heads width"]:
     """Gradient of the margin at each head's own output: g_h = W_{o,h} gᵀ."""
     _checks.same_dtype(output_projection=output_projection, gradient=gradient)
-    _checks.last_axes("gradient", gradient, (output_projection.shape[-1],), "(model width,)")
+    _checks.exact_axes("gradient", gradient, (output_projection.shape[-1],), "(model width,)")
     return torch.matmul(output_projection, gradient.unsqueeze(-1)).squeeze(-1)
 
 

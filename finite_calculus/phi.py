@@ -71,8 +71,7 @@ def _evaluate(x: Tensor, order: int) -> Tensor:
 
 
 def _series(x: Tensor, order: int) -> Tensor:
-    """Σ xⁿ/(n + order)! by Horner, for |x| <= 1 (other arguments are clamped and not used)."""
-    x = x.clamp(-1, 1)
+    """Σ xⁿ/(n + order)! by Horner, for |x| <= 1 (what larger arguments give is not used)."""
     total = torch.zeros_like(x)
     for n in reversed(range(_SERIES_TERMS)):
         total = total * x + 1 / math.factorial(n + order)
@@ -80,8 +79,7 @@ def _series(x: Tensor, order: int) -> Tensor:
 
 
 def _recurrence(x: Tensor, order: int) -> Tensor:
-    """φ(k+1) = (φk − 1/k!)/x from φ1, for 1 < |x| <= _TAIL (small arguments are not used)."""
-    x = torch.where(x.abs() <= 1, 1.0, x)
+    """φ(k+1) = (φk − 1/k!)/x from φ1, for 1 < |x| <= _TAIL (what smaller ones give is not used)."""
     value = torch.expm1(x) / x
     for k in range(1, order):
         value = (value - 1 / math.factorial(k)) / x

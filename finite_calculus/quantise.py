@@ -15,7 +15,7 @@ def quantise(vectors: Float[Tensor, "*batch width"], bits: int) -> Float[Tensor,
     """
     _checks.floating("vectors", vectors)
     _checks.finite("vectors", vectors)
-    if isinstance(bits, bool) or not isinstance(bits, int) or bits < 2:
+    if not isinstance(bits, int) or bits < 2:
         raise ValueError(
             f"`bits` must be an integer of at least 2; got {bits!r}. "
             f"One bit leaves no level beside zero, so the scale is undefined."

@@ -99,7 +99,6 @@ def relative_increments(
     readout: Readout, score_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted keys"]:
     """d_j − d_reference: softmax sees only differences, and these lose no common part."""
-    _checks.floating("score_delta", score_delta)
     _checks.same_dtype(score_delta=score_delta, readout=readout.probs)
     _checks.last_axes("score_delta", score_delta, (readout.keys,), "(..., keys)")
     _checks.broadcastable("score_delta", score_delta.shape[:-1], readout.batch)
@@ -128,12 +127,10 @@ def _log_normaliser(readout: Readout, relative: Tensor) -> Tensor:
     Σ p expm1(d) + 1 cannot cancel, because the dominant key's own term is zero and p_ref ≥ 1/N.
     """
     exponents = torch.where(readout.attended, readout.log_probs + relative, -torch.inf)
-    peak = exponents.detach().amax(-1, keepdim=True).clamp(min=0)
+    peak = exponents.detach().amax(-1, keepdim=True)
     near = peak <= _DIRECT
     small = torch.log1p(_excess(readout, torch.where(near, relative, 0.0)).sum(-1, keepdim=True))
-    scaled = torch.where(
-        near, 0.0, torch.where(readout.attended, readout.log_probs + relative - peak, 0.0)
-    )
+    scaled = torch.where(near, 0.0, readout.log_probs + relative - peak)
     terms = torch.where(readout.attended, torch.exp(scaled), 0.0)
     large = peak + torch.log(terms.sum(-1, keepdim=True))
     return torch.where(near, small, large)
@@ -144,7 +141,7 @@ def _edited_probs(readout: Readout, relative: Tensor) -> Tensor:
 
     exp(log p + t) would carry the rounding of a large t into the very key that takes over.
     """
-    edited = torch.where(readout.attended, relative_scores(readout) + relative, 0.0)
+    edited = relative_scores(readout) + relative
     top = torch.where(readout.attended, edited, -torch.inf).detach().amax(-1, keepdim=True)
     weights = torch.where(readout.attended, torch.exp(edited - top), 0.0)
     return weights / weights.sum(-1, keepdim=True)
@@ -152,6 +149,6 @@ def _edited_probs(readout: Readout, relative: Tensor) -> Tensor:
 
 def _excess(readout: Readout, relative: Tensor) -> Tensor:
     """p_j(e^{d_j} − 1), by logarithms where e^{d_j} could overflow against a tiny p_j."""
-    grown = torch.exp(readout.log_probs + relative.clamp(min=0)) - readout.probs
+    grown = torch.exp(readout.log_probs + relative) - readout.probs
     plain = readout.probs * torch.expm1(relative.clamp(max=1))
-    return torch.where(readout.attended & (relative > 1), grown, plain)
+    return torch.where(relative > 1, grown, plain)

@@ -70,7 +70,7 @@ class Rotary:
             )
         if not base > 0:
             raise ValueError(f"`base` must be positive; got {base}. RoPE uses 1e4 to 1e6.")
-        exponents = torch.arange(0, width, 2, dtype=torch.float64) / max(width, 1)
+        exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
         return cls(base**-exponents, head_width, layout)
 
     @property

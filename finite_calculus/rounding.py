@@ -49,9 +49,10 @@ class Tracked(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = _name(func)
-        # In place, the bound that the tensor carries would be left behind.
+        # In place, the bound that the tensor carries would be left behind; a third argument or a
+        # keyword (alpha, rounding_mode) makes another operation of an arithmetic one.
         in_place = func.__name__.endswith("_") and not func.__name__.endswith("__")
-        if in_place or (name in _BINARY and kwargs):
+        if in_place or (name in _BINARY and (kwargs or len(args) > 2)):
             name = ""
         if name in _RULES:
             return _RULES[name](func, args, kwargs)
@@ -67,9 +68,8 @@ class Tracked(Tensor):
 
 def track(tensor: Tensor, error: Tensor | None = None) -> Tracked:
     """Mark a tensor as exact, or as known to within `error`, for the running error analysis."""
-    value = tensor.detach()
-    tracked = Tensor._make_subclass(Tracked, value)
-    tracked.error = torch.zeros_like(value, dtype=torch.float64) if error is None else error
+    tracked = Tensor._make_subclass(Tracked, tensor)
+    tracked.error = torch.zeros_like(tensor, dtype=torch.float64) if error is None else error
     return tracked
 
 
@@ -85,7 +85,7 @@ def error_of(tensor: Tensor) -> Tensor:
 
 def upper(tensor: Tensor) -> Tensor:
     """The smallest convenient number of the tensor's dtype that is surely not below the exact result."""
-    bound = (_value(tensor).double() + _error(tensor)) * 1.0
+    bound = _value(tensor).double() + _error(tensor)
     bound = torch.nextafter(bound, bound.new_tensor(torch.inf))
     narrow = bound.to(tensor.dtype)
     above = torch.nextafter(narrow, narrow.new_tensor(torch.inf))
@@ -136,8 +136,12 @@ def _tiny(dtype: torch.dtype) -> float:
 
 
 def _result(value: Tensor, error: Tensor) -> Tracked:
-    """Wrap a computed value, adding what underflow may cost it and pushing the bound upwards."""
-    return track(value, error.expand(value.shape) * _UPWARDS + 4 * _tiny(value.dtype))
+    """Wrap a computed value, adding what underflow may cost it and pushing the bound upwards.
+
+    Where overflow or a division by zero leaves no bound to derive, it is infinite.
+    """
+    bound = error * _UPWARDS + 4 * _tiny(value.dtype)
+    return track(value, torch.where(bound.isnan(), torch.inf, bound))
 
 
 # ---- structure: no arithmetic, so the error goes where the value goes ----
@@ -156,11 +160,6 @@ _DISCRETE = frozenset((
 # fmt: on
 # Python's spellings of operations that have one rule.
 _SPELLINGS = {
-    "__radd__": "add",
-    "__rmul__": "mul",
-    "__truediv__": "div",
-    "__rtruediv__": "rdiv",
-    "__rdiv__": "rdiv",
     "__float__": "item",
     "__int__": "item",
     "double": "to",
@@ -173,8 +172,7 @@ def _name(func: Callable) -> str:
     return _SPELLINGS.get(func.__name__, func.__name__.strip("_"))
 
 
-# Arithmetic of two operands: a keyword (alpha, rounding_mode) is another operation, without a rule.
-_BINARY = frozenset(["add", "sub", "rsub", "mul", "div", "rdiv"])
+_BINARY = frozenset(["add", "sub", "rsub", "mul", "div"])
 
 
 def _structural(func: Callable, args: tuple, kwargs: dict) -> Any:
@@ -197,13 +195,13 @@ def _as_error(x: Any) -> Any:
 
 
 def _floating(values: Any) -> bool:
-    first = values[0] if isinstance(values, tuple | list) and values else values
+    first = values[0] if isinstance(values, tuple) and values else values
     return isinstance(first, Tensor) and first.is_floating_point()
 
 
 def _pair(values: Any, errors: Any) -> Any:
-    if isinstance(values, tuple | list):
-        return type(values)(_pair(v, e) for v, e in zip(values, errors, strict=True))
+    if isinstance(values, tuple):
+        return tuple(_pair(v, e) for v, e in zip(values, errors, strict=True))
     return track(values, errors)
 
 
@@ -249,15 +247,19 @@ def _div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     return _result(value, spread + _quotient_residual(x, y, value))
 
 
+def _reciprocal(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    return _div(lambda one, x: func(x), (1.0, args[0]), kwargs)
+
+
 def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    return _div(torch.div, (torch.as_tensor(args[1], dtype=args[0].dtype), args[0]), kwargs)
+    """A number over a tensor, in the two roundings that torch makes of it."""
+    return args[0].reciprocal() * args[1]
 
 
 def _sum_residual(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
     """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly."""
     part = total - x
-    residual = ((x - (total - part)) + (y - part)).double().abs()
-    return torch.where(torch.isfinite(residual), residual, _half_ulp(total))
+    return ((x - (total - part)) + (y - part)).double().abs()
 
 
 def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
@@ -276,7 +278,7 @@ def _quotient_residual(x: Tensor, y: Tensor, quotient: Tensor) -> Tensor:
     product = quotient * y
     residual, exact = _product_residual(quotient, y, product)
     gap = (x.double() - product.double() - residual.double()).abs() / _size(y)
-    return torch.where(exact & torch.isfinite(gap), gap, _half_ulp(quotient))
+    return torch.where(exact, gap, _half_ulp(quotient))
 
 
 def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -311,7 +313,7 @@ def _matmul(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     value = func(_value(x), _value(y))
     count = x.shape[-1]
     terms = func((_size(x) != 0).double(), (_size(y) != 0).double())
-    own = _growth((terms - 1).clamp(min=0), value.dtype) * func(_size(x), _size(y))
+    own = _growth(terms - 1, value.dtype) * func(_size(x), _size(y))
     own = own + _half_ulp(value)
     spread = func(_size(x), _error(y)) + func(_error(x), _size(y) + _error(y)) + own
     return _result(value, spread * (1 + 4 * count * _WIDE) + count * _tiny(value.dtype))
@@ -416,6 +418,7 @@ _RULES: dict[str, Callable] = {
     "mul": _mul,
     "div": _div,
     "rdiv": _reversed_div,
+    "reciprocal": _reciprocal,
     "sum": _sum,
     "matmul": _matmul,
     "softmax": _softmax,

@@ -56,8 +56,7 @@ class PreparedSingles:
 
     def deletion(self) -> Float[Tensor, "*batch keys width"]:
         """Exact response to deleting each key alone: −p (v − y)/rest (eq:groupdeletion)."""
-        attended = self.readout.attended
-        require_rest(~attended | (attended.sum(-1, keepdim=True) > 1), "readout")
+        require_rest(self.readout.attended.sum(-1, keepdim=True) > 1, "readout")
         if not self.direct:
             return self.groups().deletion()
         return -self.pulls / self.rest.unsqueeze(-1)

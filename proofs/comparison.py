@@ -137,7 +137,7 @@ class Tally:
         if not over <= self.worst_over_bound:
             self.worst_over_bound, self.worst = over, place
         for error, bound in zip(sample.errors, sample.bounds, strict=True):
-            if error > 0 and bound > 0:
+            if 0 < error < math.inf and 0 < bound < math.inf:
                 self.slack[round(_BINS * (math.log2(bound) - math.log2(error)))] += 1
         if sample.scale >= _normal(self.dtype):
             self.worst_relative = max(self.worst_relative, max(sample.errors) / sample.scale)
@@ -224,6 +224,8 @@ def _normal(dtype: str) -> float:
 
 
 def _over(error: float, bound: float) -> float:
+    if not math.isfinite(bound):
+        return math.nan  # a bound that says nothing
     if error <= 0:
         return 0.0
     return error / bound if bound > 0 else math.inf

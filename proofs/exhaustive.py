@@ -33,6 +33,7 @@ _SAMPLE = 16
 _ARB_BITS = 800
 _EXPONENTS = 23, -149
 _LARGEST = float(np.finfo(np.float32).max)
+_SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def _sample_error(kernel: Kernel, x: np.ndarray, reference: np.ndarray, seed: in
         for index in chosen:
             exact = kernel.exact(flint.arb(float(x[index])))
             size = abs(float(exact.mid()))
-            if np.finfo(np.float32).smallest_subnormal < size < _LARGEST:
+            if _SMALLEST < size < _LARGEST:
                 gap = abs(flint.arb(float(reference[index])) - exact) / abs(exact)
                 worst = max(worst, float(gap.mid()))
     return worst

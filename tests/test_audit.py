@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 from pathlib import Path
 
@@ -109,6 +110,14 @@ def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
     monkeypatch.setitem(checks.CHECKS, "phi1", lost)
     (tally,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
     assert tally.violations == 10
+
+
+@pytest.mark.parametrize("bound", [math.inf, math.nan])
+@pytest.mark.parametrize("error", [0.0, 1.0])
+def test_a_bound_that_says_nothing_is_a_violation(error: float, bound: float) -> None:
+    tally = Tally("f", "float64")
+    tally.add(Sample([error], [bound], scale=1.0, bits=64), Place(0, 1, 0))
+    assert (tally.violations, tally.slack) == (1, {})
 
 
 def test_tallies_of_pieces_merge_into_the_tally_of_the_whole() -> None:

@@ -1273,6 +1273,12 @@ WRITES = [
         "`gradient` … (4) … got (5,)",
     ),
     Refusal(
+        "a batch of gradients",
+        lambda: fc.head_gradient(projection(), draw(HEADS, MODEL)),
+        VALUE,
+        "`gradient` … (4) … got (2, 4)",
+    ),
+    Refusal(
         "readouts of other shapes",
         lambda: fc.phase_context(draw(2, MODEL), draw(MODEL), draw(2, MODEL), draw(2, MODEL)),
         VALUE,

@@ -209,12 +209,59 @@ def test_a_divisor_that_may_be_zero_leaves_no_bound(value: float, error: float):
     assert float(fc.error_of(1 / y)) == INF
 
 
-def test_one_over_a_tensor_is_a_quotient():
-    y, f = draw(50), errors_like(draw(50), 1)
-    one = torch.ones(50, dtype=F64)
-    for found in (1 / fc.track(y, f), fc.track(y, f).__rdiv__(1)):
-        rows = each(one, y, 0 * y, f, fc.value_of(found))
-        assert_bounds(found, [quotient_bound(*row, F64) for row in rows])
+@both
+@pytest.mark.parametrize("errors", [False, True])
+def test_reciprocals_are_charged_their_exact_residual(errors: bool, dtype):
+    _, y, _, f = operands(dtype, errors)
+    found = fc.track(y, f).reciprocal()
+    assert torch.equal(fc.value_of(found), y.reciprocal())
+    rows = each(torch.ones_like(y), y, 0 * f, f, fc.value_of(found))
+    assert_bounds(found, [quotient_bound(*row, dtype) for row in rows])
+
+
+@both
+@pytest.mark.parametrize("number", [1, 0.1, -3.7])
+def test_a_number_over_a_tensor_is_charged_for_both_of_its_roundings(number: float, dtype):
+    _, y, _, f = operands(dtype, True)
+    entering = Fraction(torch.tensor(number, dtype=dtype).item())
+    lost = abs(entering - Fraction(number))
+    inverse = fc.track(y, f).reciprocal()
+    for found in (number / fc.track(y, f), fc.track(y, f).__rdiv__(number)):
+        assert torch.equal(fc.value_of(found), number / y)
+        rows = each(fc.value_of(inverse), fc.error_of(inverse), fc.value_of(found))
+        formula = [
+            abs(r) * lost + abs(entering) * e + e * lost + abs(r * entering - z) for r, e, z in rows
+        ]
+        assert_bounds(found, formula)
+
+
+def test_a_number_over_a_tensor_is_within_its_bound():
+    # 0.1 is not a float32, and its quotient is rounded twice.
+    found = 0.1 / fc.track(torch.tensor([3.0, 7.0, 1.1], dtype=F32))
+    divisors = exact(torch.tensor([3.0, 7.0, 1.1], dtype=F32))
+    rows = zip(exact(fc.value_of(found)), exact(fc.error_of(found)), divisors, strict=True)
+    for value, bound, divisor in rows:
+        assert 0 < abs(value - Fraction(0.1) / divisor) <= bound
+
+
+@both
+def test_where_nothing_can_be_derived_the_bound_is_infinite(dtype):
+    largest = torch.tensor([torch.finfo(dtype).max], dtype=dtype)
+    zero, one = torch.zeros(1, dtype=dtype), torch.ones(1, dtype=dtype)
+    x, unknown = fc.track(largest), fc.track(zero, torch.full((1,), INF, dtype=F64))
+    for found in (
+        x + x,
+        x * x,
+        fc.track(one) / fc.track(zero),
+        fc.track(zero) / fc.track(zero),
+        1 / fc.track(zero),
+        (x * 2) - (x * 2),
+        fc.track(zero) * unknown,
+        torch.cat([x, x]).sum(0, keepdim=True),
+        torch.stack([x, x], -1) @ torch.stack([x, x], -2),
+        torch.exp(x),
+    ):
+        assert fc.error_of(found).flatten().tolist() == [INF]
 
 
 def growth(count: int, dtype: torch.dtype) -> Fraction:

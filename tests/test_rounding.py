@@ -203,6 +203,7 @@ def test_an_operation_with_a_keyword_or_in_place_is_another_one() -> None:
     room = torch.zeros(2, dtype=torch.float64)
     for call in (
         lambda: torch.add(x(), x(), alpha=2),
+        lambda: torch.add(x(), 2, x()),
         lambda: torch.sub(x(), x(), alpha=2),
         lambda: torch.rsub(x(), x(), alpha=2),
         lambda: torch.mul(x(), x(), out=room),
