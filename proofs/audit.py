@@ -1,8 +1,8 @@
 """The audit: every public function on as many adversarial cases as are asked for.
 
 Each function and precision is cut into pieces that run in parallel and are tallied; a finished tally
-is a record, one JSON file, that names the sources it was made with. An audit run again with the same
-settings takes up where it stopped. A violation is an error beyond its derived bound; its case can be
+is a record, one JSON file, that names the sources it was made with. An audit run again takes up where
+it stopped: records of as many cases or more are kept. A violation is an error beyond its derived bound; its case can be
 replayed from the record.
 """
 
@@ -116,11 +116,12 @@ def _in_cases(progress: Progress, stage: str, cases: int) -> Callable[[int, int]
 
 
 def _kept(path: Path, settings: dict[str, Any]) -> Tally | None:
-    """The tally of a record made with the same settings and sources; None if there is none."""
+    """The tally of a record of at least as many cases, same seed and sources; None if there is none."""
     if not path.exists():
         return None
     record = json.loads(path.read_text())
-    if record.get("settings") != settings:
+    made = record.get("settings", {"cases": 0})
+    if made["cases"] < settings["cases"] or made != {**settings, "cases": made["cases"]}:
         return None
     fields = {name: record[name] for name in Tally.__dataclass_fields__}
     fields["worst"] = Place(**fields["worst"]) if fields["worst"] else None

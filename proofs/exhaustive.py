@@ -74,6 +74,11 @@ class Sweep:
         return self.worst[0][0] if self.worst else 0.0
 
 
+def sources(name: str) -> str:
+    """Hash of the code that the sweep of a kernel runs."""
+    return fingerprint(KERNELS[name], _slice, _decide)
+
+
 def sweep(
     name: str,
     *,
@@ -87,10 +92,9 @@ def sweep(
     With `out` the record is kept there, and one made with the same sources is not made again.
     """
     path = out / f"exhaustive-{name}.json" if out else None
-    sources = fingerprint(KERNELS[name], _slice, _decide)
     if path is not None and path.exists() and pieces is None:
         record = json.loads(path.read_text())
-        if record["sources"] == sources:
+        if record["sources"] == sources(name):
             return _from_record(record)
     found = Sweep(name)
     items = [(name, piece) for piece in range(_PATTERNS // _PIECE)][:: _stride(pieces)]
@@ -104,7 +108,7 @@ def sweep(
     found.worst = sorted(((_decide(name, x), x) for _, x in found.worst), reverse=True)
     if path is not None and pieces is None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"sources": sources, "ulps": found.ulps, **asdict(found)}
+        record = {"sources": sources(name), "ulps": found.ulps, **asdict(found)}
         path.write_text(json.dumps(record, indent=1) + "\n")
     return found
 

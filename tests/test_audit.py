@@ -44,8 +44,9 @@ def test_a_finished_record_is_not_made_again(tmp_path: Path, monkeypatch) -> Non
     given = {"cases": 100, "jobs": 1, "out": tmp_path}
     (first,) = audit.audit(["phi1"], ["float64"], **given)
     monkeypatch.setattr(audit, "_tally_piece", lambda piece: pytest.fail("computed again"))
-    (kept,) = audit.audit(["phi1"], ["float64"], **given)
-    assert kept == first
+    for cases in (100, 30):  # a record of more cases stands for fewer
+        (kept,) = audit.audit(["phi1"], ["float64"], **{**given, "cases": cases})
+        assert kept == first
 
 
 @pytest.mark.parametrize("change", [{"cases": 101}, {"seed": 5}])

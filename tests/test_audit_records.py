@@ -1,43 +1,76 @@
-"""The audit records that are kept: no violation, and none that the code has outgrown."""
+"""The audit records that are kept: complete, no violation, and none that the code has outgrown."""
 
+import itertools
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-RECORDS = sorted((Path(__file__).parents[1] / "results" / "audit").glob("*-float*.json"))
+from proofs.checks import CHECKS
+from proofs.comparison import DTYPES
+from proofs.exhaustive import KERNELS, TARGET_ULPS
+
+KEPT = Path(__file__).parents[1] / "results" / "audit"
 MEDIAN = 100  # bound over actual error, in float64, that an audit may show
+CASES, MANY = 10**5, 10**6
+# The finite response, the joint decomposition, the sparse evaluator, and both forms of the certificate.
+LONG = ("finite_response", "decompose", "PreparedGroups.response", "certify", "Certificate.jacobian")
+FINITE = 2 * 255 * 2**23  # float32 numbers that are neither infinite nor NaN
 # As in production: the shape checks of the tests are code too.
-SOURCES = "import json, proofs.audit as a; print(json.dumps({n: a.sources(n) for n in a.CHECKS}))"
+SOURCES = """
+import json, proofs.audit as a, proofs.exhaustive as e
+audits = {name: a.sources(name) for name in a.CHECKS}
+print(json.dumps([audits, {name: e.sources(name) for name in e.KERNELS}]))
+"""
 
 
 @pytest.fixture(scope="module")
-def sources() -> dict[str, str]:
-    """The hash of what every check runs."""
+def sources() -> list[dict[str, str]]:
+    """The hashes of what every check and every sweep runs."""
     done = subprocess.run([sys.executable, "-c", SOURCES], capture_output=True, check=True)
     return json.loads(done.stdout)
 
 
-def test_there_are_records() -> None:
-    assert RECORDS
+def read(name: str) -> dict[str, Any]:
+    return json.loads((KEPT / f"{name}.json").read_text())
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_there_is_a_record_of_every_check_and_kernel_and_no_other() -> None:
+    wanted = {f"{name}-{dtype}" for name, dtype in itertools.product(CHECKS, DTYPES)}
+    wanted |= {f"exhaustive-{name}" for name in KERNELS}
+    assert {path.stem for path in KEPT.iterdir()} == wanted
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CHECKS)
 def test_a_record_has_no_violation_and_is_of_the_code_at_hand(
-    path: Path, sources: dict[str, str]
+    name: str, dtype: str, sources: list[dict[str, str]]
 ) -> None:
-    record = json.loads(path.read_text())
-    assert path.stem == f"{record['function']}-{record['dtype']}"
+    record = read(f"{name}-{dtype}")
+    assert (record["function"], record["dtype"]) == (name, dtype)
     assert record["violations"] == 0
-    assert record["cases"] == record["settings"]["cases"] >= 10**5
+    assert record["cases"] == record["settings"]["cases"] >= (MANY if name in LONG else CASES)
     assert record["worst_over_bound"] <= 1
-    assert record["settings"]["sources"] == sources[record["function"]], (
-        f"what {record['function']} runs has changed since: "
-        f"finite-calculus audit --cases {record['cases']} --function {record['function']} "
-        f"--dtype {record['dtype']} --out results/audit"
+    assert record["settings"]["sources"] == sources[0][name], (
+        f"what {name} runs has changed since: finite-calculus audit --cases {record['cases']} "
+        f"--function {name} --dtype {dtype} --out results/audit"
     )
     # Where no error was seen at all there is no ratio.
-    if record["dtype"] == "float64" and record["slack"]:
+    if dtype == "float64" and record["slack"]:
         assert record["slack_quantiles"]["0.5"] <= MEDIAN
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_sweep_tried_every_float32_and_is_of_the_code_at_hand(
+    name: str, sources: list[dict[str, str]]
+) -> None:
+    record = read(f"exhaustive-{name}")
+    assert (record["kernel"], record["inputs"], record["violations"]) == (name, FINITE, 0)
+    assert 0 < record["ulps"] <= TARGET_ULPS
+    assert record["sources"] == sources[1][name], (
+        f"what {name} runs has changed since: "
+        f"finite-calculus audit --exhaustive --function {name} --out results/audit"
+    )

@@ -310,16 +310,20 @@ def test_matrix_products_are_charged_for_any_order(terms: int, errors: bool, dty
     x, y = draw(2, count, dtype=dtype), draw(count, 3, seed=1, dtype=dtype)
     x[:, terms:] = 0.0
     e, f = (errors_like(x, 2), errors_like(y, 3)) if errors else (0 * x.double(), 0 * y.double())
-    found = torch.matmul(fc.track(x, e), fc.track(y, f))
-    formula = []
-    for index, total in enumerate(exact(fc.value_of(found))):
-        row, column = index // 3, index % 3
+
+    def derived(total: Fraction, row: int, column: int) -> Fraction:
         parts = each(x[row], y[:, column], e[row], f[:, column])
         own = growth(max(terms - 1, 0), dtype) * sum(abs(x * y) for x, y, _, _ in parts)
         own += ulp(total, dtype) / 2
         moved = sum(abs(x) * f + e * (abs(y) + f) for x, y, e, f in parts)
-        formula.append((moved + own) * (1 + 4 * count * unit(F64)) + count * tiny(dtype))
-    assert_bounds(found, formula)
+        return (moved + own) * (1 + 4 * count * unit(F64)) + count * tiny(dtype)
+
+    found = torch.matmul(fc.track(x, e), fc.track(y, f))
+    totals = enumerate(exact(fc.value_of(found)))
+    assert_bounds(found, [derived(total, *divmod(index, 3)) for index, total in totals])
+    one = torch.dot(fc.track(x[1], e[1]), fc.track(y[:, 2], f[:, 2]))
+    assert torch.equal(fc.value_of(one), torch.dot(x[1], y[:, 2]))
+    assert_bounds(one, [derived(total, 1, 2) for total in exact(fc.value_of(one))])
 
 
 @both
@@ -397,6 +401,7 @@ BUDGETS = {
     "log1p": 1.0,
     "sin": 1.0,
     "cos": 1.0,
+    "tanh": 1.5,
     "hypot": 1.5,
     "phi1": 3.0,
     "phi2": 5.0,
@@ -424,6 +429,7 @@ ELEMENTARY: dict[str, tuple[Callable, Callable[[float, float, float], float]]] =
     ),
     "sin": (torch.sin, lambda x, e, f: min(e, 2.0)),
     "cos": (torch.cos, lambda x, e, f: min(e, 2.0)),
+    "tanh": (torch.tanh, lambda x, e, f: min(e, 2.0)),
     "phi1": (fc.phi1, lambda x, e, f: f * (1 + 1e-6) * math.expm1(e)),
     "phi2": (fc.phi2, lambda x, e, f: f * (1 + 1e-6) * math.expm1(e)),
     "sin_minus_angle": (rotary.sin_minus_angle, lambda x, e, f: 2 * e),
@@ -460,8 +466,8 @@ def test_a_result_just_below_a_binade_is_charged_the_unit_of_the_next(below, nex
 
 
 @both
-@pytest.mark.parametrize("name", ["sin", "cos"])
-def test_an_unknown_angle_has_a_sine_within_two(name: str, dtype):
+@pytest.mark.parametrize("name", ["sin", "cos", "tanh"])
+def test_a_bounded_function_of_something_unknown_is_within_two(name: str, dtype):
     x = torch.zeros(1, dtype=dtype)
     found = getattr(torch, name)(fc.track(x, torch.tensor([1e3], dtype=F64)))
     assert_bounds(found, [Fraction(2)])

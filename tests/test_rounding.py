@@ -29,6 +29,7 @@ TORCH = {
     "log1p": (torch.log1p, lambda x: x.log1p(), (-0.999999, 1e6)),
     "sin": (torch.sin, lambda x: x.sin(), (-1e6, 1e6)),
     "cos": (torch.cos, lambda x: x.cos(), (-1e6, 1e6)),
+    "tanh": (torch.tanh, lambda x: x.tanh(), (-40, 40)),
     "phi1": (fc.phi1, lambda x: x.expm1() / x, (-700, 715)),
     "phi2": (fc.phi2, lambda x: (x.expm1() - x) / (x * x), (-700, 715)),
     "sin_minus_angle": (rotary.sin_minus_angle, lambda x: x.sin() - x, (-1e3, 1e3)),

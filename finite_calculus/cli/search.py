@@ -225,11 +225,17 @@ def _summary(table: "ScoreTable") -> list[str]:
             f"certified: {found['certified_signs']} of {len(table)} signs, "
             f"{found['certified_pairs']} of {found['pairs']} pairs ({share:.1%})"
         )
+        if found["tightness"]:
+            low, _, median, _, high = found["tightness"].values()
+            lines.append(
+                f"bound over actual error of the first order: median {median:.3g}, "
+                f"{low:.3g} to {high:.3g} for nine in ten"
+            )
     return lines
 
 
-def _certain(table: "ScoreTable") -> dict[str, int]:
-    from finite_calculus.search import counts
+def _certain(table: "ScoreTable") -> dict[str, Any]:
+    from finite_calculus.search import counts, tightness
 
     if table.certificate is None:
         return {}
@@ -238,6 +244,7 @@ def _certain(table: "ScoreTable") -> dict[str, int]:
         "certified_signs": found.signs,
         "certified_pairs": found.pairs,
         "pairs": found.all_pairs,
+        "tightness": {str(q): ratio for q, ratio in tightness(table).items()},
     }
 
 

@@ -19,7 +19,6 @@ from finite_calculus.rounding import error_of, track, value_of
 _UNIT = torch.finfo(torch.float32).eps / 2
 # torch's vectorised softmax may use a faster exponential (2 ulp) and multiply by a reciprocal.
 _SOFTMAX_ULPS = 3.0
-_TANH_ULPS = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ def _tracked_output(layer: LayerCapture, bank: Bank) -> Tensor:
     slack = (scaling.double() - layer.scaling).abs()
     scores = head_products(track(bank.query), track(bank.keys)) * track(scaling, slack)
     if layer.softcap is not None:
-        scores = _tracked_tanh(scores / layer.softcap) * layer.softcap
+        scores = torch.tanh(scores / layer.softcap) * layer.softcap
     scores = scores + track(bank.bias)
     attended = (layer.attended & ~bank.removed).expand(layer.heads, -1)
     if layer.sinks is not None:
@@ -100,12 +99,6 @@ def _tracked_softmax(scores: Tensor, attended: Tensor) -> Tensor:
     weights = _widen(torch.exp(relative), _SOFTMAX_ULPS)
     weights = torch.where(attended, weights, 0.0)
     return _widen(weights / weights.sum(-1, keepdim=True), 1.0)
-
-
-def _tracked_tanh(argument: Tensor) -> Tensor:
-    """tanh does not expand errors; its own budget is added."""
-    value = torch.tanh(value_of(argument))
-    return _widen(track(value, error_of(argument)), _TANH_ULPS)
 
 
 def _widen(tensor: Tensor, ulps: float) -> Tensor:

@@ -9,6 +9,7 @@ from finite_calculus.search.certificates import (
     certify_table as certify_table,
     counts as counts,
     intervals as intervals,
+    tightness as tightness,
 )
 from finite_calculus.search.check import (
     Executed as Executed,

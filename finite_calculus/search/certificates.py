@@ -6,9 +6,10 @@ finite KL; its first-order score Σ p (y − v) is 1 − α of the exact respons
 the rest. Everything here speaks of the edited attention write, not of the network beyond it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -22,6 +23,7 @@ from finite_calculus.search.kinds import Kind
 from finite_calculus.search.stack import stack_of
 from finite_calculus.search.table import Part, ScoreTable
 
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _FIELDS = ("first_order", "bound", "divergence", "total_variation")
 
 
@@ -57,6 +59,24 @@ def counts(certificate: Certificate) -> CertifiedCounts:
         signs=int((certified_signs(certificate) != 0).sum()),
         pairs=int(beaten.sum()),
     )
+
+
+def tightness(table: ScoreTable, quantiles: Sequence[float] = QUANTILES) -> dict[float, float]:
+    """Quantiles of bound over |exact local score − first-order score|: 1 is as tight as can be.
+
+    Taken over the rows that move scores by a finite KL, which main:certificate is about: the
+    remainder of a deletion is known, and a pure value edit has none. Empty if there are no such rows.
+    """
+    if table.certificate is None:
+        raise ValueError("`table` must be certified; got one without. Use certify_table(table).")
+    gap = (table.effect - table.certificate.first_order).abs()
+    chosen = (table.key != 0) & torch.isfinite(table.certificate.divergence) & (gap > 0)
+    if not bool(chosen.any()):
+        return {}
+    ratios = (table.certificate.bound / gap)[chosen].numpy()
+    return {
+        q: float(found) for q, found in zip(quantiles, np.quantile(ratios, quantiles), strict=True)
+    }
 
 
 def intervals(

@@ -17,7 +17,6 @@ from finite_calculus.margin import head_gradient
 from finite_calculus.models import Capture, LayerCapture
 from finite_calculus.models.layer import head_products, sink_mask, with_sink
 from finite_calculus.readout import Readout, freeze
-from finite_calculus.rounding import Tracked, error_of, track, value_of
 from finite_calculus.singles import PreparedSingles, prepare_singles
 
 Wrap = Callable[[Tensor], Tensor]
@@ -88,7 +87,7 @@ def stack_of(
     scores = head_products(wrap(folded.query.to(dtype)), wrap(folded.keys.to(dtype)))
     scores = scores * folded.scaling
     if folded.softcap is not None:
-        scores = _capped(scores, folded.softcap)
+        scores = torch.tanh(scores / folded.softcap) * folded.softcap
     values = head_products(gradient, wrap(folded.values.to(dtype))).unsqueeze(-1)
     scores, values = with_sink(folded, scores, values)
     mask = sink_mask(folded, folded.attended.expand(folded.heads, -1))
@@ -136,16 +135,6 @@ def layer_gradient(
     """g_h = W_{o,h} gᵀ of one layer."""
     projection = wrap(layer.output_projection.to(dtype))
     return head_gradient(projection, wrap(layer.gradient_write.to(dtype)))
-
-
-def _capped(scores: Tensor, cap: float) -> Tensor:
-    """cap·tanh(s/cap); tanh does not expand an error that is followed, and adds 2 ulp of its own."""
-    inner = scores / cap
-    capped = torch.tanh(value_of(inner))
-    if isinstance(inner, Tracked):
-        own = 2 * torch.finfo(capped.dtype).eps * capped.double().abs()
-        capped = track(capped, error_of(inner) + own)
-    return capped * cap
 
 
 def _split(layers: list[LayerCapture]) -> list[list[LayerCapture]]:

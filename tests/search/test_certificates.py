@@ -9,6 +9,7 @@ from finite_calculus.search import (
     Family,
     MultiplyOdds,
     Remove,
+    ScaleValue,
     Shift,
     certify_table,
     counts,
@@ -16,6 +17,7 @@ from finite_calculus.search import (
     intervals,
     score,
     span_family,
+    tightness,
     token_family,
 )
 from tests.search.dense import dense_effect, one_layer, sample
@@ -92,6 +94,24 @@ def test_counts_are_those_of_the_full_comparison(embedded) -> None:
     for a, b in order.pairs()[:50]:
         assert lower[a] > above[b]
         assert float(table.effect[a]) > float(table.effect[b])
+
+
+def test_tightness_is_bound_over_the_first_order_error_of_edits_that_move_scores(embedded) -> None:
+    capture = one_layer(embedded.capture, 2)
+    table = certify_table(score(capture, Family((MultiplyOdds(2.0), Remove(), ScaleValue(0.0)))))
+    ratios = sorted(
+        row.bound / abs(row.effect - row.first_order)
+        for row in table.rows()
+        if row.kind.startswith("odds") and row.effect != row.first_order
+    )
+    found = tightness(table, (0.0, 0.5, 1.0))
+    assert 1 <= ratios[0] < ratios[-1]
+    assert found[0.0] == ratios[0]
+    assert found[1.0] == ratios[-1]
+    assert ratios[0] < found[0.5] < ratios[-1]
+    assert tightness(certify_table(score(capture, Family((Remove(),))))) == {}
+    with pytest.raises(ValueError, match="`table` must be certified"):
+        tightness(score(capture, Family((Remove(),))))
 
 
 def test_a_certificate_follows_the_error_of_what_it_is_given() -> None:

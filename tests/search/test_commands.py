@@ -38,6 +38,9 @@ def test_score_ranks_certifies_and_executes(prompt, tmp_path) -> None:
     assert saved["candidates"] == 15 * 2 * saved["tokens"]
     assert saved["certified_signs"] > 0
     assert 0 < saved["certified_pairs"] < saved["pairs"]
+    quantiles = list(saved["tightness"].values())
+    assert 1 <= quantiles[0] < quantiles[-1]
+    assert quantiles == sorted(quantiles)
     effects = [abs(row["effect"]) for row in saved["rows"]]
     assert effects == sorted(effects, reverse=True)
     assert ["executed" in row for row in saved["rows"]] == [True, True, False, False]
