@@ -4,6 +4,7 @@ Tensors are kept in the float32 in which the model used them; algebra converts t
 values stay in their physical groups and are repeated over heads only when a readout is formed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.rotary import Rotary
+
+Wrap = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,10 @@ class Bank:
         if torch.equal(columns, self.columns):
             return torch.arange(len(columns))
         return torch.searchsorted(self.columns, columns)
+
+    def in_float64(self, wrap: Wrap) -> "Bank":
+        """The same bank in float64, each tensor passed through `wrap`: `track` follows its rounding."""
+        return replace(self, **_wide(self, ("query", "keys", "values", "bias"), wrap))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +96,14 @@ class LayerCapture:
         """The unedited bank, of all key columns or of a few."""
         keys = self.keys if columns is None else self.keys[:, columns]
         values = self.values if columns is None else self.values[:, columns]
-        bias = keys.new_zeros(self.heads, keys.shape[1])
+        bias = torch.zeros(self.heads, keys.shape[1], dtype=keys.dtype, device=keys.device)
         none = self.attended.new_zeros(keys.shape[1])
         return Bank(self.query, keys, values, bias, none, none, columns)
+
+    def in_float64(self, wrap: Wrap) -> "LayerCapture":
+        """The same layer with what predictions are made of in float64, each passed through `wrap`."""
+        names = ("query", "keys", "values", "sinks", "output_projection", "gradient_write")
+        return replace(self, **_wide(self, names, wrap))
 
     def scores(self, bank: Bank | None = None) -> Float[Tensor, "heads keys"]:
         """Scores s = cap(q̃·k̃·scaling) + bias in float64, before the attended set is applied."""
@@ -133,6 +145,11 @@ class LayerCapture:
         keys, values = self.keys.clone(), self.values.clone()
         keys[:, -1], values[:, -1] = own_key, own_value
         return replace(self, query=call_query, keys=keys, values=values)
+
+
+def _wide(held: object, names: tuple[str, ...], wrap: Wrap) -> dict[str, Tensor]:
+    tensors = {name: getattr(held, name) for name in names}
+    return {name: wrap(tensor.double()) for name, tensor in tensors.items() if tensor is not None}
 
 
 def head_products(

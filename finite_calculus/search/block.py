@@ -13,9 +13,9 @@ from torch import Tensor
 
 from finite_calculus.joint import decompose
 from finite_calculus.models import Bank, Delete, LayerCapture, Odds, edited_bank, increments
-from finite_calculus.models.layer import head_products
+from finite_calculus.models.layer import Wrap, head_products
 from finite_calculus.search.kinds import Kind
-from finite_calculus.search.stack import Stack, Wrap, plain
+from finite_calculus.search.stack import Stack, plain
 from finite_calculus.sparse import PreparedGroups, prepare
 
 
@@ -101,7 +101,8 @@ def contracted(
     """
     scores = values = None
     if layer.softcap is not None or not torch.equal(bank.query, layer.query):
-        scores = wrap(increments(layer, bank).scores[:, : bank.keys.shape[1]])
+        found = increments(layer.in_float64(wrap), bank.in_float64(wrap))
+        scores = found.scores[:, : bank.keys.shape[1]]
     elif bool(bank.bias.any()) or not torch.equal(bank.keys, layer.keys):
         moved = wrap(bank.keys.double()) - wrap(layer.keys.double())
         scores = head_products(wrap(layer.query.double()), moved) * layer.scaling

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.certificate import Certificate, certified_signs, certify
+from finite_calculus.margin import head_gradient
 from finite_calculus.models import Capture, LayerCapture, edited_bank, increments
 from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.rounding import error_of, track, upper, value_of
@@ -156,7 +157,7 @@ def _listed(capture: Capture, edits: Edits) -> Certificate:
     if bool(bank.removed.any()):
         nothing, endless = torch.zeros(()).double(), torch.full((), torch.inf).double()
         return Certificate(nothing, endless, endless, torch.ones(()).double())
-    change = increments(layer, bank)
-    weights, gradient = layer.output_projection.double(), layer.gradient_write.double()
-    slope = torch.matmul(weights, gradient)
+    layer = layer.in_float64(track)
+    change = increments(layer, bank.in_float64(track))
+    slope = head_gradient(layer.output_projection, layer.gradient_write)
     return certify(layer.readout(), change.scores, change.values, slope).over_heads()

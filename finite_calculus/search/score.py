@@ -13,10 +13,11 @@ import torch
 
 from finite_calculus.models import Capture
 from finite_calculus.models.edits import Edits
+from finite_calculus.models.layer import Wrap
 from finite_calculus.search.block import Block, Places, block_of, effects_of
 from finite_calculus.search.families import Family, token_family
 from finite_calculus.search.listed import listed_part
-from finite_calculus.search.stack import Stack, Wrap, plain, stacks_of
+from finite_calculus.search.stack import Stack, plain, stacks_of
 from finite_calculus.search.table import Part, ScoreTable, table_of
 
 

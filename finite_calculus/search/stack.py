@@ -5,7 +5,7 @@ a_j = ⟨g_h, v_j⟩ before any edit is evaluated (main:scorecandidate). The lay
 attended set, so that one call evaluates them all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,11 +15,10 @@ from torch import Tensor
 
 from finite_calculus.margin import head_gradient
 from finite_calculus.models import Capture, LayerCapture
-from finite_calculus.models.layer import head_products, sink_mask, with_sink
+from finite_calculus.models.layer import Wrap, head_products, sink_mask, with_sink
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.singles import PreparedSingles, prepare_singles
 
-Wrap = Callable[[Tensor], Tensor]
 # Keys, over layers and heads, that one stack may hold: temporary tensors are this large.
 _ENTRIES = 1 << 22
 

@@ -36,33 +36,22 @@ def test_the_exact_local_score_is_within_its_bound(name, request) -> None:
         assert bool(torch.isfinite(certificate.bound).all())
         for index in sample(3, len(table)):
             edit = table.edit(index)
-            if type(edit) is Delete:
-                continue
-            exact = float(dense_effect(capture.layer(edit.layer), edit))
-            assert (
-                abs(exact - float(certificate.first_order[index]))
-                <= float(certificate.bound[index]) + 1e-14
-            )
+            exact = dense_effect(capture.layer(edit.layer), edit)
+            gap = abs(float(exact) - float(certificate.first_order[index]))
+            assert gap <= float(certificate.bound[index]) + float(fc.error_of(exact))
 
 
 def test_certificates_of_small_readouts_are_no_looser_than_those_of_the_whole(embedded) -> None:
     capture = one_layer(embedded.capture, 2)
-    layer = capture.layers[0]
     table = certify_table(score(capture, Family((MultiplyOdds(4.0), Shift(2, "slow")))))
-    slope = layer.output_projection.double() @ layer.gradient_write.double()
-    for index in sample(6, len(table)):
-        edit = table.edit(index)
-        change = _increments(layer, edit)
-        whole = fc.certify(layer.readout(), *change, slope).over_heads()
-        assert abs(float(whole.first_order) - float(table.certificate.first_order[index])) <= 1e-12
-        assert float(table.certificate.bound[index]) <= float(whole.bound) * (1 + 1e-9) + 1e-12
-
-
-def _increments(layer, edit):
-    from finite_calculus.models import edited_bank, increments
-
-    found = increments(layer, edited_bank(layer, edit))
-    return found.scores, found.values
+    chosen = sample(6, len(table))
+    whole = certify_table(score(capture, [table.edit(index) for index in chosen])).certificate
+    for place, index in enumerate(chosen):
+        small, large = table.certificate.bound[index], whole.bound[place]
+        # Both certify the first-order score, each with its own rounding inside its bound.
+        first, other = table.certificate.first_order[index], whole.first_order[place]
+        assert abs(float(first) - float(other)) <= min(float(small), float(large))
+        assert float(small) <= float(large)
 
 
 def test_a_deletion_is_certified_by_its_own_remainder(embedded) -> None:

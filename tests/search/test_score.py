@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus.models import Delete, Edit, LayerCapture, Odds, ScaleValues, edited_bank
@@ -23,10 +24,23 @@ from finite_calculus.search import (
     token_family,
 )
 from finite_calculus.search.block import effects_of
-from tests.search.dense import dense_effect, one_layer, sample
+from tests.search.dense import dense_effect, dense_prediction, one_layer, sample
 
-# Dense and sparse sums of a dozen terms of size one, in float64.
-ROUNDING = 1e-12
+
+def tracked_effects(capture, family: Family | None = None, **options) -> dict[str, Tensor]:
+    """The scores of a family and their parts, with the error bounds of their evaluation."""
+    blocks = prepare_search(capture, family, wrap=fc.track, **options).blocks
+    found = [effects_of(block) for block in blocks]
+    return {
+        part: torch.cat([getattr(effects, part).flatten() for effects in found])
+        for part in ("total", "key", "value", "interaction")
+    }
+
+
+def assert_near(found: Tensor, other: Tensor) -> None:
+    """Two evaluations of one number differ by no more than the bounds of both."""
+    gap = (fc.value_of(found).double() - fc.value_of(other).double()).abs()
+    assert bool((gap <= fc.error_of(found) + fc.error_of(other)).all())
 
 
 def _families(asked) -> dict[str, Family]:
@@ -49,17 +63,10 @@ def test_scores_equal_the_dense_definition_within_the_bounds_of_both(name, reque
     families = _families(asked)
     capture = one_layer(asked.capture, 1)
     for family in (families[name] for name in ("tokens", "spans", "donor")):
-        tracked = prepare_search(capture, family, wrap=fc.track)
-        plain = score(capture, family)
-        found = torch.cat([effects_of(block).total.flatten() for block in tracked.blocks])
+        plain, found = score(capture, family), tracked_effects(capture, family)["total"]
         assert torch.equal(fc.value_of(found), plain.effect)
         for index in sample(4, len(plain)):
-            edit = plain.edit(index)
-            if type(edit) is Delete:
-                continue
-            exact = dense_effect(capture.layers[0], edit)
-            gap = abs(float(exact) - float(plain.effect[index]))
-            assert gap <= float(fc.error_of(exact)) + float(fc.error_of(found)[index])
+            assert_near(found[index], dense_effect(capture.layers[0], plain.edit(index)))
 
 
 def test_every_family_of_models_gives_the_scores_of_predict(family) -> None:
@@ -69,10 +76,13 @@ def test_every_family_of_models_gives_the_scores_of_predict(family) -> None:
         ):
             continue  # nothing to turn: refused, and tested as such below
         table = score(family.capture, candidates)
-        size = max(1.0, float(table.effect.abs().max()))
+        found = tracked_effects(family.capture, candidates)["total"]
+        assert torch.equal(fc.value_of(found), table.effect)
         for index in sample(8, len(table)):
-            predicted = family.capture.predict(table.edit(index)).effect
-            assert abs(predicted - float(table.effect[index])) <= ROUNDING * size
+            edit = table.edit(index)
+            dense = dense_effect(family.capture.layer(edit.layer), edit)
+            assert float(dense) == family.capture.predict(edit).effect
+            assert_near(found[index], dense)
 
 
 def test_the_instrument_has_fifteen_candidates_per_token_and_layer(embedded) -> None:
@@ -85,34 +95,34 @@ def test_the_instrument_has_fifteen_candidates_per_token_and_layer(embedded) -> 
 
 
 def test_parts_add_up_and_only_joint_edits_interact(embedded) -> None:
-    table = score(embedded.capture, donor_family(embedded.donor, strengths=(1.0,)))
-    gap = table.effect - table.key - table.value - table.interaction
-    assert float(gap.abs().max()) <= 1e-14 * float(table.effect.abs().max())
+    family = donor_family(embedded.donor, strengths=(1.0,))
+    table, found = score(embedded.capture, family), tracked_effects(embedded.capture, family)
+    assert_near(found["total"], found["key"] + found["value"] + found["interaction"])
     keys, values, both = table.interaction.reshape(3, -1)
     assert not keys.any()
     assert not values.any()
-    assert float(both.abs().max()) > 1e-6
+    # What interacts is no rounding error.
+    largest = both.abs().argmax()
+    bounds = fc.error_of(found["interaction"]).reshape(3, -1)[2]
+    assert float(both.abs()[largest]) > float(bounds[largest])
     for index in sample(10, len(table)):
-        row, edit = table.row(index), table.edit(index)
-        parts = embedded.capture.predict(edit).parts
-        layer = embedded.capture.layer(row.layer)
-        slope = layer.output_projection.double() @ layer.gradient_write.double()
-        for mine, theirs in zip(
-            (row.key, row.value, row.interaction),
-            (parts.key, parts.value, parts.interaction),
-            strict=True,
-        ):
-            assert abs(mine - float((theirs * slope).sum())) <= ROUNDING
+        edit = table.edit(index)
+        layer = embedded.capture.layer(edit.layer)
+        parts = dense_prediction(layer, edit).parts
+        slope = fc.head_gradient(
+            *(fc.track(x.double()) for x in (layer.output_projection, layer.gradient_write))
+        )
+        for part in ("key", "value", "interaction"):
+            assert float(fc.value_of(found[part])[index]) == getattr(table, part)[index]
+            assert_near(found[part][index], (getattr(parts, part) * slope).sum())
 
 
 def test_float32_scores_differ_by_their_own_rounding(embedded) -> None:
-    exact = score(embedded.capture).effect
-    narrow = prepare_search(embedded.capture, dtype=torch.float32, wrap=fc.track)
-    found = torch.cat([effects_of(block).total.flatten() for block in narrow.blocks])
-    gap = (fc.value_of(found).double() - exact).abs()
+    exact = tracked_effects(embedded.capture)["total"]
+    found = tracked_effects(embedded.capture, dtype=torch.float32)["total"]
     assert found.dtype == torch.float32
-    assert float(gap.max()) > 0
-    assert bool((gap <= fc.error_of(found) + 1e-12).all())
+    assert not torch.equal(fc.value_of(found).double(), fc.value_of(exact))
+    assert_near(found, exact)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +149,10 @@ class Halve(Kind):
 
 def test_a_kind_of_ones_own_is_scored_like_the_others(embedded) -> None:
     table = score(embedded.capture, Family((Halve(),)))
+    found = tracked_effects(embedded.capture, Family((Halve(),)))["total"]
     for index in sample(10, len(table)):
-        predicted = embedded.capture.predict(table.edit(index)).effect
-        assert abs(predicted - float(table.effect[index])) <= ROUNDING
+        edit = table.edit(index)
+        assert_near(found[index], dense_effect(embedded.capture.layer(edit.layer), edit))
     assert table.row(0).kind == "halve"
 
 
