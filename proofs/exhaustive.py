@@ -1,8 +1,9 @@
-"""Every float32 there is: the scalar kernels on all finite inputs, against float64.
+"""Every float32 there is: the scalar kernels on all 2^32 bit patterns, against float64.
 
 The float64 references are other formulas than the kernels' own. They only have to be right to a few
 parts in 2^40 to measure an error in units in the last place of float32; how far they are off is itself
-measured in Arb on a sample, and the worst arguments found are decided by Arb.
+measured in Arb on a sample, and the worst arguments found are decided by Arb. At the infinities a
+kernel must give the value that is stated for it, and NaN at every NaN.
 """
 
 import json
@@ -38,21 +39,25 @@ _SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 
 @dataclass(frozen=True)
 class Kernel:
-    """A float32 function of one number, its float64 reference and its exact value in Arb."""
+    """A float32 function of one number, its float64 reference and its exact value in Arb.
+
+    `at_infinity` are its values at −∞ and ∞; an infinite angle has none.
+    """
 
     name: str
     compute: Callable[[Tensor], Tensor]
     reference: Callable[[np.ndarray], np.ndarray]
     exact: Callable[[flint.arb], flint.arb]
+    at_infinity: tuple[float, float] = (math.nan, math.nan)
 
 
 @dataclass
 class Sweep:
     """What the float32 numbers tried so far showed; two sweeps of one kernel merge.
 
-    `worst` lists (error in ulps, argument), largest first; `violations` counts arguments where a finite
-    result was expected and none came; `reference_error` is the largest relative error of the float64
-    reference on the sample.
+    `worst` lists (error in ulps, argument), largest first; `violations` counts arguments where no
+    number came, and infinities and NaNs where another value came than the one stated;
+    `reference_error` is the largest relative error of the float64 reference on the sample.
     """
 
     kernel: str
@@ -142,11 +147,23 @@ def _try(item: tuple[str, int]) -> Sweep:
 
 def _slice(name: str, start: int) -> Sweep:
     kernel = KERNELS[name]
-    patterns = np.arange(start, start + _SLICE, dtype=np.uint32)
-    x = patterns.view(np.float32)
-    x = x[np.isfinite(x)]
-    if not len(x):
-        return Sweep(name)
+    x = np.arange(start, start + _SLICE, dtype=np.uint32).view(np.float32)
+    found = Sweep(name)
+    for part, measure in ((x[np.isfinite(x)], _finite), (x[~np.isfinite(x)], _not_finite)):
+        if len(part):
+            found.merge(measure(kernel, part, start))
+    return found
+
+
+def _not_finite(kernel: Kernel, x: np.ndarray, start: int) -> Sweep:
+    below, above = kernel.at_infinity
+    stated = np.select([x == np.inf, x == -np.inf], [above, below], np.nan)
+    found = kernel.compute(torch.from_numpy(x)).numpy()
+    right = (found == stated) | (np.isnan(found) & np.isnan(stated))
+    return Sweep(kernel.name, len(x), int((~right).sum()))
+
+
+def _finite(kernel: Kernel, x: np.ndarray, start: int) -> Sweep:
     with np.errstate(all="ignore"):
         exact = kernel.reference(x.astype(np.float64))
         found = kernel.compute(torch.from_numpy(x)).numpy()
@@ -156,7 +173,7 @@ def _slice(name: str, start: int) -> Sweep:
     worst = np.argpartition(errors, -_KEPT)[-_KEPT:] if len(x) > _KEPT else np.arange(len(x))
     pairs = sorted(((float(errors[i]), float(x[i])) for i in worst), reverse=True)
     sampled = _sample_error(kernel, x, exact, start) if start % _PIECE == 0 else 0.0
-    return Sweep(name, len(x), int(missing.sum()), pairs, sampled)
+    return Sweep(kernel.name, len(x), int(missing.sum()), pairs, sampled)
 
 
 def _sample_error(kernel: Kernel, x: np.ndarray, reference: np.ndarray, seed: int) -> float:
@@ -253,8 +270,20 @@ def _at_zero(value: float, elsewhere: Callable[[flint.arb], flint.arb]) -> Calla
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
-        Kernel("phi1", phi.phi1, _phi1, _at_zero(1.0, lambda x: x.expm1() / x)),
-        Kernel("phi2", phi.phi2, _phi2, _at_zero(0.5, lambda x: (x.expm1() - x) / (x * x))),
+        Kernel(
+            "phi1",
+            phi.phi1,
+            _phi1,
+            _at_zero(1.0, lambda x: x.expm1() / x),
+            (0.0, math.inf),
+        ),
+        Kernel(
+            "phi2",
+            phi.phi2,
+            _phi2,
+            _at_zero(0.5, lambda x: (x.expm1() - x) / (x * x)),
+            (0.0, math.inf),
+        ),
         Kernel(
             "cos_minus_one",
             rotary.cos_minus_one,
@@ -267,6 +296,6 @@ KERNELS: dict[str, Kernel] = {
             _sin_minus_angle,
             lambda x: x.sin() - x,
         ),
-        Kernel("probability_change", _change, _probability_factor, _exact_change),
+        Kernel("probability_change", _change, _probability_factor, _exact_change, (-1.0, 1.0)),
     )
 }

@@ -22,7 +22,7 @@ def _small_pieces(monkeypatch):
 @pytest.mark.parametrize("name", exhaustive.KERNELS)
 def test_a_spread_of_all_float32_stays_within_the_target(name: str) -> None:
     found = exhaustive.sweep(name, jobs=1, pieces=16)
-    assert found.inputs > 900_000
+    assert found.inputs == 16 * exhaustive._SLICE
     assert found.violations == 0
     assert 0 < found.ulps <= exhaustive.TARGET_ULPS
 
@@ -33,6 +33,16 @@ def test_the_plain_quotient_is_seen_to_fail(monkeypatch) -> None:
     found = exhaustive.sweep("phi1", jobs=1, pieces=16)
     assert found.ulps > 1000
     assert found.violations > 0  # 0/0
+
+
+@pytest.mark.parametrize("wrong", [(0.0, 1.0), (1.0, math.inf), (0.0, math.nan)])
+def test_infinities_and_nans_are_tried_too(monkeypatch, wrong: tuple[float, float]) -> None:
+    infinities = 0x7F800000, 0xFF800000  # each begins a slice, and NaNs follow
+    found = [exhaustive._slice("phi1", start) for start in infinities]
+    assert [(sweep.inputs, sweep.violations) for sweep in found] == [(exhaustive._SLICE, 0)] * 2
+    other = dataclasses.replace(exhaustive.KERNELS["phi1"], at_infinity=wrong)
+    monkeypatch.setitem(exhaustive.KERNELS, "phi1", other)
+    assert sum(exhaustive._slice("phi1", start).violations for start in infinities) == 1
 
 
 def test_a_reference_that_cannot_tell_units_is_refused(monkeypatch) -> None:
