@@ -6,7 +6,6 @@ summed anew; values measured from that key make p (v − y) accurate for every k
 business of `prepare`.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -16,8 +15,15 @@ from torch import Tensor
 from finite_calculus._complement import outside_groups, require_rest
 from finite_calculus.readout import Readout
 from finite_calculus.response import attended_value_delta, relative_increments
-from finite_calculus.rounding import value_of
-from finite_calculus.sparse import PreparedGroups, Source, assemble, gather, gather_vectors
+from finite_calculus.sparse import (
+    REACH,
+    PreparedGroups,
+    Source,
+    assemble,
+    gather,
+    gather_vectors,
+    plain,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,18 +86,14 @@ class PreparedSingles:
     def _ordinary(self, score_delta: Tensor) -> bool:
         """Whether the quotient is as good as it gets: a rest to divide by, no NaN, nothing out of range.
 
-        Beyond e^d = 1/eps a probability below the normal numbers would not stay negligible.
+        Beyond e^d = 1/eps a probability below the normal numbers would not stay negligible, and
+        products with values could overflow.
         """
         if not self.direct or score_delta.dtype != self.probs.dtype or not score_delta.numel():
             return False
         if score_delta.shape[-1:] not in ((1,), self.probs.shape[-1:]):
             return False
-        info, plain = torch.finfo(score_delta.dtype), value_of(score_delta).detach()
-        highest, reach = float(plain.amax()), -math.log(info.eps)
-        if highest <= reach:
-            return True
-        normal = value_of(self.probs).detach() >= info.smallest_normal
-        return highest <= math.log(info.max) - 1 and bool((normal | (plain <= reach)).all())
+        return float(plain(score_delta).amax()) <= REACH[score_delta.dtype]
 
     def _guarded(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
         if score_delta.shape[-1:] == (1,):

@@ -24,7 +24,7 @@ from finite_calculus.response import finite_response
 from finite_calculus.rounding import value_of
 
 # The largest exponents d for the quotient: log(1/eps).
-_REACH = {dtype: -math.log(torch.finfo(dtype).eps) for dtype in (torch.float32, torch.float64)}
+REACH = {dtype: -math.log(torch.finfo(dtype).eps) for dtype in (torch.float32, torch.float64)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class PreparedGroups:
             if not fits or not math.isfinite(plain(value_delta).sum()):
                 return False
         lowest, highest = torch.aminmax(plain(score_delta))
-        reach = _REACH[score_delta.dtype]
+        reach = REACH[score_delta.dtype]
         if not float(highest) <= reach:
             return False
         return float(lowest) >= -reach if self.heavy else math.isfinite(lowest)

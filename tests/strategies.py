@@ -1,59 +1,277 @@
-"""The inputs hypothesis draws from: one place for every test that wants adversarial numbers."""
+"""The cases hypothesis draws, a strategy for every draw of the comparisons, from `tests.regimes`.
+
+A strategy takes a dtype and draws a `Batch` of one or two cases, somehow laid out in memory. Shapes
+stay small, because every case has its exact reference computed.
+"""
+
+from collections.abc import Callable
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from proofs.cases import Batch
+from tests.regimes import (
+    Arrays,
+    entries,
+    filled,
+    frequencies,
+    increment_rows,
+    laid_out,
+    masks,
+    score_rows,
+    shifts,
+    spread,
+    tiny,
+)
 
-_EXPONENTS = {"float64": (-300, 3), "float32": (-30, 3)}
-
-
-def increments(dtype: str) -> st.SearchStrategy[float]:
-    """Score increments: zero, ordinary, tiny and huge."""
-    low, high = _EXPONENTS[dtype]
-    spread = st.builds(
-        lambda sign, mantissa, exponent: sign * mantissa * 10.0**exponent,
-        st.sampled_from([-1.0, 1.0]),
-        st.floats(1, 9),
-        st.integers(low, high - 1),
-    )
-    return st.one_of(st.just(0.0), st.floats(-5, 5), spread)
-
-
-def values() -> st.SearchStrategy[float]:
-    """Value entries, with and without a large common part."""
-    return st.one_of(st.floats(-3, 3), st.builds(lambda x: 1e6 + x, st.floats(-1, 1)))
-
-
-def scores(dtype: str) -> st.SearchStrategy[float]:
-    """Scores: clustered, spread, and far enough apart for probabilities to underflow."""
-    far = 900.0 if dtype == "float64" else 110.0
-    return st.one_of(st.floats(-3, 3), st.just(1.5), st.floats(-far, far))
+COUNTS = st.integers(1, 2)
 
 
 @st.composite
 def banks(draw: st.DrawFn, dtype: str) -> Batch:
-    """One query over one to six keys, with edits and a mask that leaves at least one key."""
-    keys, width = draw(st.integers(1, 6)), draw(st.integers(1, 2))
-    number = np.dtype(dtype).type
+    """One query over one to six keys, some of them masked, with edits."""
+    return laid_out(draw, dtype, draw(_bank(dtype)))
 
-    def vector(entries: st.SearchStrategy[float]) -> np.ndarray:
-        return np.array(draw(st.lists(entries, min_size=keys, max_size=keys)), dtype=number)
 
-    def matrix(entries: st.SearchStrategy[float]) -> np.ndarray:
-        rows = st.lists(entries, min_size=keys * width, max_size=keys * width)
-        return np.array(draw(rows), dtype=number).reshape(keys, width)
+@st.composite
+def full_banks(draw: st.DrawFn, dtype: str) -> Batch:
+    """A bank whose keys are all attended."""
+    return laid_out(draw, dtype, draw(_bank(dtype, masked=False)))
 
-    mask = np.array(draw(st.lists(st.booleans(), min_size=keys, max_size=keys)))
-    mask[draw(st.integers(0, keys - 1))] = True
-    case = {
-        "scores": vector(scores(dtype)),
-        "values": matrix(values()),
-        "score_delta": vector(increments(dtype)),
-        "second_delta": vector(increments(dtype)),
-        "linear_delta": vector(increments(dtype)),
-        "value_delta": matrix(values()),
-        "gradient": np.ones(width, dtype=number),
-        "mask": mask,
+
+@st.composite
+def deletions(draw: st.DrawFn, dtype: str) -> Batch:
+    """A bank with groups to delete, among them all keys but one."""
+    each = draw(_bank(dtype, masked=False))
+    keys = each["scores"].shape[1]
+    removed = draw(hnp.arrays(bool, (2, keys), fill=st.nothing()))
+    removed[0] = True
+    removed[:, draw(st.integers(0, keys - 1))] = False
+    return laid_out(draw, dtype, each, {"removed": removed})
+
+
+@st.composite
+def groups(draw: st.DrawFn, dtype: str, *, left: int = 0) -> Batch:
+    """A bank with sparse edits of groups that leave so many keys; one holds the dominant key."""
+    each = draw(_bank(dtype, fewest=1 + left, masked=False))
+    keys = each["scores"].shape[1]
+    members = draw(st.integers(1, keys - left))
+    order = [draw(st.permutations(range(keys))) for _ in range(2)]
+    order[0].sort(key=lambda key: key != each["scores"].mean(0).argmax())
+    chosen = np.array(order)[:, :members]
+    return laid_out(draw, dtype, each | draw(_edits(dtype, each, chosen)), {"groups": chosen})
+
+
+@st.composite
+def spans(draw: st.DrawFn, dtype: str, *, left: int = 0) -> Batch:
+    """A bank with edits of spans that leave so many keys; one holds the dominant key."""
+    each = draw(_bank(dtype, fewest=1 + left, masked=False))
+    keys = each["scores"].shape[1]
+    members = draw(st.integers(1, keys - left))
+    last, top = keys - members, int(each["scores"].mean(0).argmax())
+    reaching = st.integers(max(0, top - members + 1), min(top, last))
+    starts = np.array([draw(reaching), draw(st.integers(0, last))])
+    chosen = starts[:, None] + np.arange(members)
+    shared = {"starts": starts, "members": members, "groups": chosen}
+    return laid_out(draw, dtype, each | draw(_edits(dtype, each, chosen)), shared)
+
+
+@st.composite
+def caches(draw: st.DrawFn, dtype: str) -> Batch:
+    """Query heads that read one or two groups of values, beside what the cache held originally."""
+    count, keys, width, model = draw(COUNTS), draw(st.integers(2, 3)), 2, 2
+    physical, readers = draw(st.sampled_from([(1, 2), (2, 1), (2, 2)]))
+    heads, vectors = physical * readers, (count, physical, keys, width)
+    scores = draw(score_rows(dtype, (count, heads, keys)))
+    changes = draw(filled(scores.shape, st.floats(-3, 3))) * draw(spread(-6, 1))
+    values = draw(filled(vectors, entries()))
+    noise = draw(filled(vectors, st.floats(-3, 3))) * draw(spread(-6, 1))
+    each = {
+        "scores": scores,
+        "values": np.repeat(values, readers, 1),
+        "original_scores": scores + changes,
+        "original_values": np.repeat(values + noise, readers, 1),
     }
-    return Batch({name: array[None] for name, array in case.items()})
+    projection = draw(filled((heads, width, model), entries()))
+    return laid_out(draw, dtype, each, {"output_projection": projection})
+
+
+@st.composite
+def rotaries(draw: st.DrawFn, dtype: str) -> Batch:
+    """Planes in a band or not, coordinates beyond them, a feature, and a query with keys."""
+    return laid_out(draw, dtype, *draw(_planes(dtype)))
+
+
+@st.composite
+def projected(draw: st.DrawFn, dtype: str) -> Batch:
+    """Rotary keys with head weights, and writes of heads that nearly agree, as those of a group do."""
+    each, shared = draw(_planes(dtype))
+    (count, width), model = each["vector"].shape, draw(st.integers(1, 2))
+    heads, value = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    differences = draw(filled((count, heads, value), entries())) * draw(spread(-8, 1))
+    each |= {
+        "head_writes": draw(filled((count, 1, value), entries())) + differences,
+        "error": draw(filled((count, model), entries())),
+        "change": draw(filled((count, 2, model), entries())) * draw(spread(-14, 1)),
+    }
+    shared |= {
+        "query_weight": draw(filled((model, width), entries())),
+        "query_bias": draw(filled((width,), entries())),
+        "output_projection": draw(filled((heads, value, model), entries())),
+        "gradient": draw(filled((model,), entries())),
+        "position": float(draw(st.integers(0, 10**6))),
+    }
+    return laid_out(draw, dtype, each, shared)
+
+
+@st.composite
+def projections(draw: st.DrawFn, dtype: str) -> Batch:
+    """Output projections with margin gradients."""
+    count, heads, value, model = draw(COUNTS), *(draw(st.integers(1, 2)) for _ in range(3))
+    each = {
+        "output_projection": draw(filled((count, heads, value, model), entries())),
+        "gradient": draw(filled((count, model), entries())),
+    }
+    return laid_out(draw, dtype, each)
+
+
+@st.composite
+def generators(draw: st.DrawFn, dtype: str) -> Batch:
+    """Planes of a head, others in every case, and a vector of its width."""
+    count, planes, rest = draw(COUNTS), draw(st.integers(1, 3)), draw(st.integers(0, 2))
+    each = {
+        "frequencies": draw(filled((count, planes), frequencies())),
+        "vector": draw(filled((count, 2 * planes + rest), entries())),
+    }
+    return laid_out(draw, dtype, each, {"layout": draw(st.sampled_from(["half", "interleaved"]))})
+
+
+@st.composite
+def affines(draw: st.DrawFn, dtype: str) -> Batch:
+    """Query inputs and features whose scores stay where no gauge overflows."""
+    count, keys, inputs, width = draw(COUNTS), draw(st.integers(1, 4)), 2, draw(st.integers(1, 2))
+    common = draw(filled((count, 1, inputs), st.floats(-3, 3)))
+    features = draw(filled((count, keys, inputs), st.floats(-3, 3)))
+    each = {
+        "query_input": draw(filled((count, inputs), st.floats(-3, 3))),
+        "anchor_input": draw(filled((count, inputs), st.floats(-3, 3))),
+        "features": common + features * draw(st.sampled_from([0.0, 1e-8, 1.0, 3.0])),
+        "values": draw(filled((count, keys, width), entries())),
+        "gauge": common[:, 0] * draw(st.sampled_from([0.0, 1.0])),
+        "residual": draw(filled((count, 2), entries())),
+        "key_shift": draw(filled((count, 2), entries())),
+        "mask": draw(masks((count, keys))),
+    }
+    shared = {
+        "head_projection": draw(filled((width, 2), entries())),
+        "projection": draw(filled((inputs, 2), entries())),
+        "reference": draw(st.integers(0, keys - 1)),
+        "pairs": draw(hnp.arrays(np.int64, (2, 2), elements=st.integers(0, keys - 1))),
+    }
+    return laid_out(draw, dtype, each, shared)
+
+
+@st.composite
+def arguments(draw: st.DrawFn, dtype: str) -> Batch:
+    """Arguments of the divided differences: zero, tiny, about the switches, up to overflow."""
+    reach = 705 if dtype == "float64" else 88
+    about_one = st.builds(lambda sign, x: sign * (1 + x), st.sampled_from([-1, 1]), spread(-7, -3))
+    numbers = st.one_of(st.just(0.0), tiny(dtype), about_one, st.floats(-reach, reach))
+    return laid_out(draw, dtype, {"x": draw(filled((draw(COUNTS), 4), numbers))})
+
+
+@st.composite
+def cells(draw: st.DrawFn, dtype: str) -> Batch:
+    """Four readouts of one common part, of which the first and the last differ."""
+    shape = draw(COUNTS), draw(st.integers(1, 3))
+    base = draw(filled(shape, entries()))
+    scale = (1 + np.abs(base)) * 10.0 ** draw(st.integers(-3, 1))
+    each = {
+        name: base + scale * draw(filled(shape, st.floats(-1, 1)))
+        for name in ("original", "moved", "rewritten")
+    }
+    each["reordered"] = each["original"] + scale * draw(filled(shape, st.floats(0.5, 1)))
+    return laid_out(draw, dtype, each)
+
+
+@st.composite
+def episodes(draw: st.DrawFn, dtype: str) -> Batch:
+    """Support examples and predictions of the regression learner, with a reference beside zero."""
+    count, examples, width = draw(COUNTS), draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    each = {
+        "inputs": draw(filled((count, examples, width), entries())),
+        "targets": draw(filled((count, examples), entries())),
+        "predictions": draw(filled((count, examples), entries())),
+        "reference": draw(filled((count, examples), spread(-6, 4))),
+    }
+    return laid_out(draw, dtype, each)
+
+
+@st.composite
+def _bank(draw: st.DrawFn, dtype: str, *, fewest: int = 1, masked: bool = True) -> Arrays:
+    count, keys, width = draw(COUNTS), draw(st.integers(fewest, 6)), draw(st.integers(1, 2))
+    rows, vectors = (count, keys), (count, keys, width)
+    scores = draw(score_rows(dtype, rows))
+    behind = scores.max(-1, keepdims=True) - scores
+    return {
+        "scores": scores,
+        "values": draw(filled(vectors, entries())),
+        "score_delta": draw(increment_rows(dtype, behind)),
+        "second_delta": draw(increment_rows(dtype, behind)),
+        "linear_delta": draw(increment_rows(dtype, behind)),
+        "value_delta": draw(filled(vectors, entries())) * draw(spread(-8, 1)),
+        "gradient": draw(filled((count, width), entries())),
+        "mask": draw(masks(rows)) if masked else np.ones(rows, dtype=bool),
+    }
+
+
+@st.composite
+def _edits(draw: st.DrawFn, dtype: str, each: Arrays, chosen: np.ndarray) -> Arrays:
+    """Edits of the members of every candidate group."""
+    scores, width = each["scores"], each["values"].shape[-1]
+    behind = (scores.max(-1, keepdims=True) - scores)[:, chosen]
+    return {
+        "group_scores": draw(increment_rows(dtype, behind)),
+        "group_values": draw(filled((*behind.shape, width), entries())) * draw(spread(-8, 1)),
+    }
+
+
+@st.composite
+def _planes(draw: st.DrawFn, dtype: str) -> tuple[Arrays, dict]:
+    planes, rest = draw(st.integers(1, 3)), draw(st.integers(0, 2))
+    count, keys, width = draw(COUNTS), draw(st.integers(1, 2)), 2 * planes + rest
+    each = {
+        "vector": draw(filled((count, width), entries())),
+        "query": draw(filled((count, width), entries())),
+        "keys": draw(filled((count, keys, width), entries())),
+        "shift": draw(filled((count,), shifts())),
+    }
+    shared = {
+        "frequencies": draw(filled((planes,), frequencies())),
+        "layout": draw(st.sampled_from(["half", "interleaved"])),
+        "band": draw(hnp.arrays(bool, (planes,), fill=st.nothing())),
+        "scaling": float(np.dtype(dtype).type(1 / np.sqrt(width))),
+    }
+    return each, shared
+
+
+# By the name of the draw, which the checks take their seeded cases from.
+STRATEGIES: dict[str, Callable[[str], st.SearchStrategy[Batch]]] = {
+    "bank": banks,
+    "full_bank": full_banks,
+    "deletions": deletions,
+    "groups": groups,
+    "proper_groups": lambda dtype: groups(dtype, left=1),
+    "spans": spans,
+    "proper_spans": lambda dtype: spans(dtype, left=1),
+    "corrupted_cache": caches,
+    "rotary": rotaries,
+    "projected": projected,
+    "projections": projections,
+    "generators": generators,
+    "affine": affines,
+    "arguments": arguments,
+    "cells": cells,
+    "episode": episodes,
+}

@@ -5,17 +5,24 @@ import inspect
 import jaxtyping
 import pytest
 from hypothesis import given, settings, strategies as st
+from torch import Tensor
 
 import finite_calculus as fc
-from proofs import cases
+from proofs.cases import Batch
 from proofs.checks import CHECKS, builder, checks_of
-from proofs.comparison import Comparison, run
+from proofs.comparison import Comparison, run, tracked
 from proofs.comparisons import COMPARISONS
-from tests.strategies import banks
+from tests.regimes import without_cases
+from tests.strategies import STRATEGIES
 
-ON_BANKS = [name for name, found in COMPARISONS.items() if found.draw is cases.bank]
+BATCHED = [name for name, found in COMPARISONS.items() if found.batched]
 # Nothing is computed by these: error bounds themselves, and what tests/test_rounding.py covers.
 MACHINERY = {"track", "error_of", "value_of", "upper"}
+
+
+def cases_of(name: str, dtype: str) -> st.SearchStrategy[Batch]:
+    """The adversarial cases of a comparison."""
+    return STRATEGIES[COMPARISONS[name].draw.__name__](dtype)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,12 +34,29 @@ def _as_in_production():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", ON_BANKS)
-@settings(max_examples=20)
+@pytest.mark.parametrize("name", COMPARISONS)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_computed_values_lie_within_their_bounds(name: str, dtype: str, data) -> None:
-    (sample,) = COMPARISONS[name].measure(data.draw(banks(dtype)))
-    assert sample.over_bound <= 1
+    batch = data.draw(cases_of(name, dtype))
+    samples = list(COMPARISONS[name].measure(batch))
+    assert len(samples) == len(batch)
+    assert all(sample.over_bound <= 1 for sample in samples)
+
+
+@pytest.mark.parametrize("name", BATCHED)
+@settings(max_examples=2)
+@given(data=st.data())
+def test_a_batch_of_no_cases_has_no_results(name: str, data) -> None:
+    batch = without_cases(data.draw(cases_of(name, "float64")))
+    result = COMPARISONS[name].compute(tracked(batch.joined()))
+    parts = [result] if isinstance(result, Tensor) else vars(result).values()
+    assert all(part.shape[0] == 0 for part in parts)
+
+
+def test_every_draw_of_a_comparison_has_a_strategy() -> None:
+    drawn = {found.draw.__name__ for found in COMPARISONS.values()}
+    assert drawn <= STRATEGIES.keys()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

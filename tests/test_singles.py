@@ -91,6 +91,14 @@ def test_masked_keys_stand_aside_however_large_the_increments(
     assert within(masked.deletion()[:, kept], alone.deletion())
 
 
+@pytest.mark.parametrize(("dtype", "huge"), [(torch.float32, 80.0), (torch.float64, 705.0)])
+def test_products_of_a_huge_increment_do_not_overflow(dtype: torch.dtype, huge: float) -> None:
+    scores, values = torch.zeros(2, dtype=dtype), torch.zeros(2, 1, dtype=dtype)
+    d, e = torch.tensor([0.0, huge], dtype=dtype), torch.tensor([[0.0], [-1e6]], dtype=dtype)
+    found = fc.prepare_singles(fc.freeze(scores, values)).response(d, e)
+    assert found.tolist() == [[0.0], [-1e6]]  # the key takes over with its new value
+
+
 def test_deleting_the_only_key_is_refused() -> None:
     scores, values, *_ = bank(0.0)
     only = torch.tensor([True, False, False, False, False, False])
