@@ -2,8 +2,8 @@
 
 Each function and precision is cut into pieces that run in parallel and are tallied; a finished tally
 is a record, one JSON file, that names the sources it was made with. An audit run again takes up where
-it stopped: records of as many cases or more are kept. A violation is an error beyond its derived bound; its case can be
-replayed from the record.
+it stopped: records of as many cases or more are kept. A violation is an error beyond its derived
+bound. A record holds the inputs of its worst case, so that it can be replayed.
 """
 
 import itertools
@@ -11,11 +11,15 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from finite_calculus import rounding
+from proofs.cases import Batch
 from proofs.checks import CHECKS, checks_of
 from proofs.comparison import BATCH, Place, Sample, Tally
 from proofs.parallel import Progress, parallel
@@ -23,6 +27,7 @@ from proofs.sources import fingerprint
 
 # One piece of work: long enough to pay for its start, short enough for a steady progress bar.
 _PIECE = 4 * BATCH
+_PACKAGES = ("torch", "numpy", "python-flint")
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -74,15 +79,32 @@ def audit(
         yield tally
 
 
-def replay(path: Path) -> tuple[Sample, dict[str, Any]]:
-    """Run the worst case of a record again; returns its sample and the record."""
-    record = json.loads(path.read_text())
-    if record.get("worst") is None:
+@dataclass(frozen=True)
+class Replay:
+    """The worst case of a record, measured again.
+
+    `in_place` says whether the generator still draws it: it is then measured in the batch that it came
+    from, so that torch takes the same paths; otherwise on its own.
+    """
+
+    record: dict[str, Any]
+    case: Batch
+    sample: Sample
+    in_place: bool
+
+
+def replay(path: Path) -> Replay:
+    """Run the worst case of a record again, from the inputs that it holds."""
+    record = _read(path)
+    if record["worst"] is None:
         raise ValueError(f"`{path}` must hold a record with a worst case; got one without errors.")
-    place = Place(**record["worst"])
-    check = CHECKS[record["function"]]
-    samples = check.samples(record["dtype"], place.seed, place.count)
-    return next(itertools.islice(samples, place.index, None)), record
+    check, place, saved = CHECKS[record["function"]], Place(**record["worst"]), record["inputs"]
+    batch, index = check.batch(record["dtype"], place.seed, place.count), place.index
+    in_place = _saved(batch.only(index)) == saved
+    if not in_place:
+        batch, index = _restored(saved), 0
+    sample = next(itertools.islice(check.measure(batch), index, None))
+    return Replay(record, batch.only(index), sample, in_place)
 
 
 def as_record(tally: Tally) -> dict[str, Any]:
@@ -119,8 +141,8 @@ def _kept(path: Path, settings: dict[str, Any]) -> Tally | None:
     """The tally of a record of at least as many cases, same seed and sources; None if there is none."""
     if not path.exists():
         return None
-    record = json.loads(path.read_text())
-    made = record.get("settings", {"cases": 0})
+    record = _read(path)
+    made = record["settings"]
     if made["cases"] < settings["cases"] or made != {**settings, "cases": made["cases"]}:
         return None
     fields = {name: record[name] for name in Tally.__dataclass_fields__}
@@ -129,9 +151,57 @@ def _kept(path: Path, settings: dict[str, Any]) -> Tally | None:
     return Tally(**fields)
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """A record of an audit; raises if the file holds anything else."""
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"`{path}` must be a record of an audit; it cannot be read: {error}."
+        ) from None
+    wanted = {"settings", "inputs", *Tally.__dataclass_fields__}
+    if not isinstance(record, dict) or not record.keys() >= wanted:
+        raise ValueError(
+            f"`{path}` must be a record of an audit, as `finite-calculus audit --out DIR` writes them; "
+            f"got other data. Make it again."
+        )
+    return record
+
+
 def _write(path: Path, tally: Tally, settings: dict[str, Any]) -> None:
-    """Write a record whole or not at all."""
+    """Write a record whole or not at all, a field a line."""
+    versions = {package: version(package) for package in _PACKAGES}
+    fields = {"settings": settings, "versions": versions, **as_record(tally), "inputs": None}
+    if (worst := tally.worst) is not None:
+        batch = CHECKS[tally.function].batch(tally.dtype, worst.seed, worst.count)
+        fields["inputs"] = _saved(batch.only(worst.index))
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".partial")
-    draft.write_text(json.dumps({"settings": settings, **as_record(tally)}, indent=1) + "\n")
+    draft.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     draft.replace(path)
+
+
+def _saved(batch: Batch) -> dict[str, Any]:
+    """A batch as plain data; every float64 and float32 is written exactly."""
+    return {"each": _plain(batch.each), "shared": _plain(batch.shared)}
+
+
+def _restored(saved: dict[str, Any]) -> Batch:
+    return Batch(*[_arrays(saved[part]) for part in ("each", "shared")])
+
+
+def _plain(named: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"dtype": item.dtype.name, "data": item.tolist()}
+        if isinstance(item, np.ndarray)
+        else item
+        for name, item in named.items()
+    }
+
+
+def _arrays(named: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: np.array(item["data"], dtype=item["dtype"]) if isinstance(item, dict) else item
+        for name, item in named.items()
+    }

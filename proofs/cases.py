@@ -1,4 +1,4 @@
-"""Adversarial inputs for the checks, drawn in batches from a seeded numpy generator.
+"""Adversarial inputs for the checks of readouts, drawn in batches from a seeded numpy generator.
 
 Each regime is a place where some plain formula of the paper loses its digits: dominant keys, tiny and
 huge increments, increments with a large common part, subnormal probabilities, values with a large
@@ -29,6 +29,17 @@ class Batch:
     def case(self, index: int) -> Case:
         """One case on its own."""
         return {name: array[index] for name, array in self.each.items()} | self.shared
+
+    def only(self, index: int) -> "Batch":
+        """A batch of one of the cases."""
+        return Batch(
+            {name: array[index : index + 1] for name, array in self.each.items()}, self.shared
+        )
+
+    def with_gaps(self) -> "Batch":
+        """The same cases, but with gaps between the numbers in memory."""
+        apart = {name: np.stack([array, array], -1)[..., 0] for name, array in self.each.items()}
+        return Batch(apart, self.shared)
 
     def joined(self) -> Case:
         """All cases as one, with the batch axis first."""
@@ -95,6 +106,18 @@ def vectors(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
     )
 
 
+def rounded(arrays: dict[str, np.ndarray], dtype: type) -> dict[str, np.ndarray]:
+    """The arrays in the dtype under test."""
+    return {name: array.astype(dtype) for name, array in arrays.items()}
+
+
+def masks(rng: Rng, count: int, keys: int) -> np.ndarray:
+    """Every third case attends a random subset that is never empty."""
+    found = rng.random((count, keys)) < 0.6
+    found[np.arange(count), rng.integers(keys, size=count)] = True
+    return found | (rng.random((count, 1)) < 0.7)
+
+
 def bank(rng: Rng, dtype: type, count: int) -> Batch:
     """One query over a bank: scores, values, score increments, value increments, gradient, mask."""
     keys, width = int(rng.choice([1, 2, 3, 5, 8, 17])), int(rng.integers(1, 4))
@@ -109,7 +132,7 @@ def bank(rng: Rng, dtype: type, count: int) -> Batch:
         "gradient": rng.normal(size=(count, width)),
     }
     _flip_dominance(rng, each, dtype)
-    return Batch({**_rounded(each, dtype), "mask": _masks(rng, count, keys)})
+    return Batch({**rounded(each, dtype), "mask": masks(rng, count, keys)})
 
 
 def full_bank(rng: Rng, dtype: type, count: int) -> Batch:
@@ -139,7 +162,7 @@ def groups(rng: Rng, dtype: type, count: int) -> Batch:
         * spread(rng, (count, 1, 1, 1), -8, 1),
     }
     chosen = np.stack([rng.permutation(keys)[:members] for _ in range(3)])
-    return Batch({**batch.each, **_rounded(edits, dtype)}, {"groups": chosen})
+    return Batch({**batch.each, **rounded(edits, dtype)}, {"groups": chosen})
 
 
 def proper_groups(rng: Rng, dtype: type, count: int) -> Batch:
@@ -174,7 +197,7 @@ def spans(rng: Rng, dtype: type, count: int) -> Batch:
         "members": members,
         "groups": starts[:, None] + np.arange(members),
     }
-    return Batch({**batch.each, **_rounded(edits, dtype)}, shared)
+    return Batch({**batch.each, **rounded(edits, dtype)}, shared)
 
 
 def proper_spans(rng: Rng, dtype: type, count: int) -> Batch:
@@ -197,115 +220,7 @@ def corrupted_cache(rng: Rng, dtype: type, count: int) -> Batch:
     noise = rng.normal(size=(count, heads, keys, width))
     each["original_values"] = each["values"] + near[..., None] * noise
     shared = {"output_projection": rng.normal(size=(heads, width, model))}
-    return Batch(_rounded(each, dtype), _rounded(shared, dtype))
-
-
-def rotary(rng: Rng, dtype: type, count: int) -> Batch:
-    """Planes, a feature, a query with keys, and shifts whose angles reach 1e6 radians."""
-    planes, rest, keys = int(rng.integers(1, 6)), int(rng.integers(0, 3)), int(rng.integers(1, 5))
-    width = 2 * planes + rest
-    frequencies = rng.choice([10.0, 1e4, 1e6]) ** -(np.arange(planes) / planes)
-    frequencies[rng.random(planes) < 0.2] = 0.0
-    if rng.random() < 0.5:
-        frequencies = frequencies.astype(np.float32).astype(np.float64)
-    each = {
-        "vector": vectors(rng, (count, width)),
-        "query": vectors(rng, (count, width)),
-        "keys": vectors(rng, (count, keys, width)),
-    }
-    usual = rng.choice([0.0, 1.0, 16.0, 128.0, -16.0], count)
-    shift = np.where(rng.random(count) < 0.5, usual, spread(rng, count, -12, 6))
-    shared = {
-        "frequencies": frequencies,
-        "layout": str(rng.choice(["half", "interleaved"])),
-        "band": rng.random(planes) < 0.7,
-        "scaling": float(dtype(1 / np.sqrt(width))),
-    }
-    return Batch({**_rounded(each, dtype), "shift": shift}, shared)
-
-
-def arguments(rng: Rng, dtype: type, count: int) -> Batch:
-    """Arguments of the divided differences: zero, tiny, around the switches, up to overflow."""
-    wide = dtype is np.float64
-    pieces = [
-        np.zeros((count, 1)),
-        spread(rng, (count, 4), smallest_exponent(dtype), 0),
-        spread(rng, (count, 4), 0, 2.8 if wide else 1.9),
-        rng.choice([-1.0, 1.0], (count, 2)) * (1 + spread(rng, (count, 2), -7, -3)),
-        rng.uniform(695, 705, (count, 1)) if wide else rng.uniform(80, 88, (count, 1)),
-    ]
-    return Batch({"x": np.concatenate(pieces, 1).astype(dtype)})
-
-
-def affine(rng: Rng, dtype: type, count: int) -> Batch:
-    """Query inputs, features, values, a gauge, a mask, and what projects them."""
-    keys, inputs, width = (
-        int(rng.choice([1, 2, 3, 6])),
-        int(rng.integers(2, 5)),
-        int(rng.integers(1, 4)),
-    )
-    reach = rng.choice([0.01, 1.0, 6.0], (count, 1, 1))
-    each = {
-        "query_input": rng.normal(size=(count, inputs)),
-        "anchor_input": rng.normal(size=(count, inputs)),
-        "features": rng.normal(size=(count, keys, inputs)) * reach,
-        "values": vectors(rng, (count, keys, width)),
-        "gauge": rng.normal(size=(count, inputs)) * rng.choice([0.0, 1.0], (count, 1)),
-        "residual": rng.normal(size=(count, 3)),
-        "key_shift": rng.normal(size=(count, 2)),
-    }
-    shared = {
-        "head_projection": rng.normal(size=(width, 3)).astype(dtype),
-        "projection": rng.normal(size=(inputs, 2)).astype(dtype),
-        "reference": int(rng.integers(keys)),
-        "pairs": rng.integers(0, keys, (2, 2)),
-    }
-    return Batch({**_rounded(each, dtype), "mask": _masks(rng, count, keys)}, shared)
-
-
-def projected(rng: Rng, dtype: type, count: int) -> Batch:
-    """Head weights: a query projection over rotary keys, head writes, an output projection."""
-    base = rotary(rng, dtype, count)
-    width, model = base.each["vector"].shape[1], int(rng.integers(1, 4))
-    heads, value = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    each = {
-        "head_writes": vectors(rng, (count, heads, value)),
-        "error": vectors(rng, (count, model)),
-        "change": vectors(rng, (count, 3, model)) * spread(rng, (count, 1, 1), -14, 1),
-    }
-    shared = {
-        "query_weight": vectors(rng, (1, model, width))[0],
-        "query_bias": vectors(rng, (1, width))[0],
-        "output_projection": vectors(rng, (1, heads, value, model))[0],
-        "gradient": vectors(rng, (1, model))[0],
-    }
-    position = {"position": float(rng.integers(0, 100_000))}
-    return Batch(
-        {**base.each, **_rounded(each, dtype)},
-        {**base.shared, **_rounded(shared, dtype), **position},
-    )
-
-
-def cells(rng: Rng, dtype: type, count: int) -> Batch:
-    """Four readouts that differ a little or a lot."""
-    base = vectors(rng, (count, int(rng.integers(1, 5))))
-    scale = 10.0 ** rng.uniform(-3, 1, (count, 1)) * (1 + np.abs(base).max(1, keepdims=True))
-    names = ("original", "moved", "rewritten", "reordered")
-    return Batch(
-        {name: (base + scale * rng.normal(size=base.shape)).astype(dtype) for name in names}
-    )
-
-
-def episode(rng: Rng, dtype: type, count: int) -> Batch:
-    """Support examples and predictions of the regression learner."""
-    examples, width = int(rng.integers(1, 8)), int(rng.integers(1, 5))
-    each = {
-        "inputs": vectors(rng, (count, examples, width)),
-        "targets": vectors(rng, (count, examples)),
-        "predictions": rng.normal(size=(count, examples)),
-        "reference": rng.normal(size=(count, examples)),
-    }
-    return Batch(_rounded(each, dtype))
+    return Batch(rounded(each, dtype), rounded(shared, dtype))
 
 
 def _choose(rng: Rng, *variants: np.ndarray) -> np.ndarray:
@@ -313,17 +228,6 @@ def _choose(rng: Rng, *variants: np.ndarray) -> np.ndarray:
     stacked = np.stack(variants)
     kinds = rng.integers(len(variants), size=stacked.shape[1])
     return stacked[kinds, np.arange(stacked.shape[1])]
-
-
-def _rounded(arrays: dict[str, np.ndarray], dtype: type) -> dict[str, np.ndarray]:
-    return {name: array.astype(dtype) for name, array in arrays.items()}
-
-
-def _masks(rng: Rng, count: int, keys: int) -> np.ndarray:
-    """Every third case attends a random subset that is never empty."""
-    masks = rng.random((count, keys)) < 0.6
-    masks[np.arange(count), rng.integers(keys, size=count)] = True
-    return masks | (rng.random((count, 1)) < 0.7)
 
 
 def _flip_dominance(rng: Rng, each: dict[str, np.ndarray], dtype: type) -> None:

@@ -3,11 +3,12 @@
 A `Comparison` holds a function against its reference: the computation runs on tracked tensors, so
 that its own running error analysis says how far it may be off, and the reference is proven in Arb
 balls. A `Property` holds a function to what it promises where there is no reference to subtract:
-certificates are true, codes are in range, ratios are achieved. A case is a violation when an actual
-error exceeds its bound.
+certificates are true, codes are in range, ratios are achieved. Both draw their cases in batches. A
+case is a violation when an actual error exceeds its bound.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,12 @@ from proofs.references.numbers import agree, distance, prove, second_opinion
 DTYPES = {"float64": np.float64, "float32": np.float32}
 BATCH = 256
 _BINS = 16
+# Bounds beyond this many times the error are counted as such: bins must not grow with the cases.
+_LOOSEST = 64 * _BINS
+# Every so many batches the arrays lie in memory with gaps.
+_GAPS = 4
+
+Pairs = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,27 @@ class Sample:
         return math.nan if any(map(math.isnan, ratios)) else max(ratios, default=0.0)
 
 
+class _Drawn(ABC):
+    """A check whose cases are drawn in batches."""
+
+    draw: Draw
+
+    def batch(self, dtype: str, seed: int, count: int) -> Batch:
+        """The cases of a seed; every fourth seed's lie in memory with gaps."""
+        drawn = self.draw(np.random.default_rng(seed), DTYPES[dtype], count)
+        return drawn if seed % _GAPS else drawn.with_gaps()
+
+    def samples(self, dtype: str, seed: int, count: int) -> Iterator[Sample]:
+        """Draw a batch and measure every case of it."""
+        return self.measure(self.batch(dtype, seed, count))
+
+    @abstractmethod
+    def measure(self, batch: Batch) -> Iterator[Sample]:
+        """Measure every case of a batch."""
+
+
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(_Drawn):
     """A torch function, how to call it on a case, its reference and where its inputs come from.
 
     With `batched` the call takes a whole batch, cases first; otherwise one case at a time.
@@ -55,13 +81,11 @@ class Comparison:
     draw: Draw
     batched: bool = True
 
-    def samples(self, dtype: str, seed: int, count: int) -> Iterator[Sample]:
-        """Draw a batch and measure it; mpmath repeats the first reference, as a second opinion."""
-        batch = self.draw(np.random.default_rng(seed), DTYPES[dtype], count)
-        return self.measure(batch)
-
     def measure(self, batch: Batch) -> Iterator[Sample]:
-        """Compute a batch and measure every case against its proven reference."""
+        """Compute a batch and measure every case against its proven reference.
+
+        mpmath repeats the first reference, as a second opinion.
+        """
         for index, (values, bounds) in enumerate(self._computed(batch)):
             case = plain(batch.case(index))
             exact, bits = prove(self.reference, case, bounds)
@@ -85,15 +109,16 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Property:
+class Property(_Drawn):
     """A torch function and a check that yields pairs (actual, allowed) for every case of a batch."""
 
     function: str
-    check: Callable[[np.random.Generator, type, int], Iterable[list[tuple[float, float]]]]
+    check: Callable[[Batch], Iterable[Pairs]]
+    draw: Draw
 
-    def samples(self, dtype: str, seed: int, count: int) -> Iterator[Sample]:
-        """Check `count` cases."""
-        for pairs in self.check(np.random.default_rng(seed), DTYPES[dtype], count):
+    def measure(self, batch: Batch) -> Iterator[Sample]:
+        """Hold every case to its promises."""
+        for pairs in self.check(batch):
             yield Sample([actual for actual, _ in pairs], [allowed for _, allowed in pairs])
 
 
@@ -114,7 +139,8 @@ class Tally:
     """What a run of cases showed so far; two tallies of one function merge.
 
     `worst_over_bound` is the largest actual error divided by its bound, at the case `worst`; `slack`
-    counts bound over actual in bins of a sixteenth of an octave, where the actual error is not zero;
+    counts bound over actual in bins of a sixteenth of an octave, up to 2^64, where the actual error
+    is not zero;
     `worst_relative` is the largest error relative to the largest entry of the result, where that is a
     normal number with room for its last bits; `reference_bits` is the largest precision Arb needed.
     """
@@ -138,7 +164,8 @@ class Tally:
             self.worst_over_bound, self.worst = over, place
         for error, bound in zip(sample.errors, sample.bounds, strict=True):
             if 0 < error < math.inf and 0 < bound < math.inf:
-                self.slack[round(_BINS * (math.log2(bound) - math.log2(error)))] += 1
+                bin_ = round(_BINS * (math.log2(bound) - math.log2(error)))
+                self.slack[min(bin_, _LOOSEST)] += 1
         if sample.scale >= _normal(self.dtype):
             self.worst_relative = max(self.worst_relative, max(sample.errors) / sample.scale)
         self.reference_bits = max(self.reference_bits, sample.bits)
@@ -200,7 +227,7 @@ def plain(case: Case) -> Case:
 def _tensor(item: Any, wrap: Callable[[Tensor], Tensor]) -> Any:
     if not isinstance(item, np.ndarray):
         return item
-    tensor = torch.from_numpy(np.ascontiguousarray(item))
+    tensor = torch.from_numpy(item)
     return wrap(tensor) if tensor.is_floating_point() else tensor
 
 

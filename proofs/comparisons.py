@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import finite_calculus as fc
-from proofs import cases
+from proofs import cases, head_cases
 from proofs.cases import Case
 from proofs.comparison import Comparison
 from proofs.references import (
@@ -230,18 +230,20 @@ def _comparisons() -> list[Comparison]:
             lambda num, **case: of_bank.deletion_response(num, **_each_removed(case)),
             cases.proper_groups,
         ),
-        Comparison("phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, cases.arguments),
-        Comparison("phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, cases.arguments),
+        Comparison("phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, head_cases.arguments),
+        Comparison("phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, head_cases.arguments),
     ]
     for name in ("rotate", "displacement", "tangent", "phi1_rotary"):
         function, reference = getattr(fc, name), getattr(of_rotary, name)
-        found.append(Comparison(name, _on_vector(function), reference, cases.rotary))
+        found.append(Comparison(name, _on_vector(function), reference, head_cases.rotary))
     for name in ("chord_norm", "tangent_norm"):
         function, reference = getattr(fc, name), getattr(of_rotary, name)
-        found.append(Comparison(name, _on_vector(function, band=False), reference, cases.rotary))
+        found.append(
+            Comparison(name, _on_vector(function, band=False), reference, head_cases.rotary)
+        )
     for name in ("key_shift_scores", "key_shift_scores_linear", "key_shift_scores_remainder"):
         function, reference = getattr(fc, name), getattr(of_rotary, name)
-        found.append(Comparison(name, _on_keys(function), reference, cases.rotary))
+        found.append(Comparison(name, _on_keys(function), reference, head_cases.rotary))
     for name in ("exact", "first_order", "second_order", "attention", "value_norm", "fisher"):
         compute, reference = _restoration_scores(name.replace("_", "-")), getattr(of_cache, name)
         label = f"restoration_scores.{name}"
@@ -251,40 +253,45 @@ def _comparisons() -> list[Comparison]:
 
 def _affine_comparisons() -> list[Comparison]:
     return [
-        Comparison("affine_features", _features, _features_reference, cases.projected),
+        Comparison("affine_features", _features, _features_reference, head_cases.projected),
         Comparison(
             "EffectiveWeights.output",
             lambda case: _weights(case).output,
             of_affine.output,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
             "EffectiveWeights.coefficients",
             lambda case: _weights(case).coefficients,
             of_affine.coefficients,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
-            "effective_weights", lambda case: _weights(case).matrix, of_affine.matrix, cases.affine
+            "effective_weights",
+            lambda case: _weights(case).matrix,
+            of_affine.matrix,
+            head_cases.affine,
         ),
-        Comparison("anchor_residual", _anchor_residual, of_affine.anchor_residual, cases.affine),
+        Comparison(
+            "anchor_residual", _anchor_residual, of_affine.anchor_residual, head_cases.affine
+        ),
         Comparison(
             "curvature",
             lambda case: fc.curvature(case["query_input"], case["features"], case["reference"]),
             of_affine.curvature,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
             "log_ratios",
             lambda case: fc.log_ratios(case["query_input"], case["features"], case["pairs"]),
             of_affine.log_ratios,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
             "project",
             lambda case: fc.project(case["head_writes"], case["output_projection"]),
             of_affine.project,
-            cases.projected,
+            head_cases.projected,
         ),
         Comparison(
             "contract",
@@ -292,51 +299,51 @@ def _affine_comparisons() -> list[Comparison]:
                 case["head_writes"], case["output_projection"], case["gradient"]
             ),
             of_affine.contract,
-            cases.projected,
+            head_cases.projected,
         ),
         Comparison(
             "restoration_benefit",
             lambda case: fc.restoration_benefit(case["error"], case["change"]),
             of_affine.restoration_benefit,
-            cases.projected,
+            head_cases.projected,
         ),
         Comparison(
             "head_gradient",
             lambda case: fc.head_gradient(case["output_projection"], case["gradient"]),
             of_affine.head_gradient,
-            cases.projected,
+            head_cases.projections,
             batched=False,
         ),
         Comparison(
             "generator",
             lambda case: fc.generator(_planes(case)),
             of_affine.generator,
-            cases.rotary,
+            head_cases.generators,
             batched=False,
         ),
         Comparison(
             "relative_features",
             lambda case: fc.relative_features(case["features"], case["reference"]),
             of_affine.relative_features,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
             "reference_key_gauge",
             lambda case: fc.reference_key_gauge(case["features"], case["reference"]),
             of_affine.reference_key_gauge,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
             "mean_key_gauge",
             lambda case: fc.mean_key_gauge(case["features"], mask=case["mask"]),
             of_affine.mean_key_gauge,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
             "key_shift_gauge",
             lambda case: fc.key_shift_gauge(case["projection"], case["key_shift"]),
             of_affine.key_shift_gauge,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
             "residual_write",
@@ -344,30 +351,33 @@ def _affine_comparisons() -> list[Comparison]:
                 case["residual"], _weights(case), case["head_projection"]
             ),
             of_affine.residual_write,
-            cases.affine,
+            head_cases.affine,
         ),
         Comparison(
-            "augment", lambda case: fc.augment(case["query_input"]), of_affine.augment, cases.affine
+            "augment",
+            lambda case: fc.augment(case["query_input"]),
+            of_affine.augment,
+            head_cases.affine,
         ),
-        Comparison("phase_context", _cells, of_affine.phase_context, cases.cells),
+        Comparison("phase_context", _cells, of_affine.phase_context, head_cases.cells),
         Comparison(
             "signed_projections",
             lambda case: fc.signed_projections(_cells(case)),
             of_affine.signed_projections,
-            cases.cells,
+            head_cases.cells,
             batched=False,
         ),
         Comparison(
             "regression_step",
             lambda case: fc.regression_step(case["inputs"], case["targets"]),
             of_affine.regression_step,
-            cases.episode,
+            head_cases.episode,
         ),
         Comparison(
             "aligned_rate",
             lambda case: fc.aligned_rate(case["predictions"], case["reference"]),
             of_affine.aligned_rate,
-            cases.episode,
+            head_cases.episode,
             batched=False,
         ),
     ]

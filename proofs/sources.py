@@ -33,9 +33,8 @@ def _describe(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
     elif isinstance(thing, property):
         yield from _describe(thing.fget, seen)
     elif isinstance(thing, type):
-        for name, item in vars(thing).items() if _is_ours(thing) else ():
-            yield from _constant(f"{thing.__qualname__}.{name}", item)
-            yield from _describe(item, seen)
+        if _is_ours(thing):
+            yield from _class(thing, seen)
     elif isinstance(thing, dict):
         for item in thing.values():
             yield from _describe(item, seen)
@@ -46,6 +45,14 @@ def _describe(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
         yield from _describe(type(thing), seen)
         for item in vars(thing).values():
             yield from _describe(item, seen)
+
+
+def _class(thing: type, seen: dict[int, Any]) -> Iterator[str]:
+    for name, item in vars(thing).items():
+        yield from _constant(f"{thing.__qualname__}.{name}", item)
+        yield from _describe(item, seen)
+    for base in thing.__bases__:
+        yield from _describe(base, seen)
 
 
 def _function(function: types.FunctionType, seen: dict[int, Any]) -> Iterator[str]:

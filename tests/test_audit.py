@@ -96,12 +96,60 @@ def test_the_papers_own_recipe_is_caught(monkeypatch, tmp_path: Path) -> None:
     assert "violation" in replayed.output.splitlines()[-1]
 
 
-def test_a_replayed_case_of_a_sound_function_is_within_its_bound(tmp_path: Path) -> None:
-    command("--cases", "100", "--function", "finite_response", "--out", str(tmp_path))
-    path = tmp_path / "finite_response-float32.json"
-    sample, record = audit.replay(path)
-    assert sample.over_bound == record["worst_over_bound"]
-    assert command("--replay", str(path)).exit_code == 0
+@pytest.mark.parametrize("name", ["finite_response", "control_query"])
+def test_a_replayed_case_is_measured_in_its_batch_and_shows_its_inputs(
+    tmp_path: Path, name: str
+) -> None:
+    command("--cases", "100", "--function", name, "--out", str(tmp_path))
+    path = tmp_path / f"{name}-float32.json"
+    found = audit.replay(path)
+    assert found.in_place
+    assert found.sample.over_bound == found.record["worst_over_bound"]
+    shown = command("--replay", str(path))
+    assert shown.exit_code == 0
+    for item in found.case.each.values():
+        assert str(item.tolist()) in shown.output
+
+
+@pytest.mark.parametrize("name", ["probability_change", "affine_features", "select_evictions"])
+def test_inputs_that_are_no_longer_drawn_are_replayed_from_the_record(
+    tmp_path: Path, monkeypatch, name: str
+) -> None:
+    list(audit.audit([name], ["float32"], cases=40, jobs=1, out=tmp_path))
+    path = tmp_path / f"{name}-float32.json"
+    drawn = audit.replay(path)
+    check = checks.CHECKS[name]
+    other = dataclasses.replace(
+        check, draw=lambda rng, dtype, count: check.draw(rng.spawn(1)[0], dtype, count)
+    )
+    monkeypatch.setitem(checks.CHECKS, name, other)
+    found = audit.replay(path)
+    assert not found.in_place
+    assert audit._saved(found.case) == audit._saved(drawn.case)
+    # On its own a case may take other paths through torch, but not past its bound.
+    assert 0 < found.sample.over_bound <= 1
+    assert "from the record's inputs" in command("--replay", str(path)).output
+
+
+def test_a_wrong_record_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    for text in ("", "[1, 2]", '{"function": "phi1"}'):
+        path.write_text(text)
+        refused = command("--replay", str(path))
+        assert refused.exit_code == 2
+        assert "must be a record of an audit" in " ".join(refused.output.replace("│", " ").split())
+    list(audit.audit(["augment"], ["float64"], cases=10, jobs=1, out=tmp_path))
+    exact = command("--replay", str(tmp_path / "augment-float64.json"))
+    assert exact.exit_code == 2
+    assert "a worst case; got one without errors" in " ".join(
+        exact.output.replace("│", " ").split()
+    )
+
+
+def test_every_fourth_batch_lies_in_memory_with_gaps() -> None:
+    check = checks.CHECKS["finite_response"]
+    whole = [check.batch("float64", seed, 5).each["values"].flags.contiguous for seed in range(8)]
+    assert whole == [False, True, True, True] * 2
 
 
 def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:

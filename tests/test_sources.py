@@ -11,12 +11,14 @@ LIMIT = {limit}
 CHOICES = {{"a", "b", "c"}}
 
 
-class Helper:
-    """A helper."""
-
+class Base:
     def double(self, x):
         """{words}"""
-        return 2 * x
+        return {factor} * x
+
+
+class Helper(Base):
+    """A helper."""
 
 
 def inner(x):
@@ -31,7 +33,7 @@ def outer(x):
 def unrelated():
     return {unrelated}
 '''
-PLAIN = {"limit": 3, "words": "Twice.", "operation": "x + 1", "unrelated": "1"}
+PLAIN = {"limit": 3, "words": "Twice.", "factor": 2, "operation": "x + 1", "unrelated": "1"}
 
 
 def fingerprint(folder: Path, **changes: object) -> str:
@@ -58,6 +60,7 @@ def test_only_code_that_is_reached_counts(tmp_path: Path) -> None:
     assert fingerprint(tmp_path, words="Two times.") == plain
     assert fingerprint(tmp_path, unrelated="2") == plain
     assert fingerprint(tmp_path, limit=4) != plain
+    assert fingerprint(tmp_path, factor=3) != plain
     assert fingerprint(tmp_path, operation="x - 1") != plain
 
 
@@ -80,5 +83,6 @@ def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() ->
         "proofs.references.bank.softmax",
         "proofs.references.numbers.prove",
         "proofs.cases.increments",
+        "proofs.comparison._Drawn.batch",
     } <= reached
     assert not any(name.startswith("finite_calculus.sparse") for name in reached)

@@ -88,10 +88,20 @@ def _count(text: str) -> int:
 
 def _replay(auditing, path: Path) -> int:
     """Print one replayed case; 1 if it still violates its bound."""
-    sample, record = auditing.replay(path)
+    try:
+        found = auditing.replay(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    record, sample = found.record, found.sample
     print(f"{record['function']} {record['dtype']}, {record['worst']}")
+    for name, item in {**found.case.each, **found.case.shared}.items():
+        print(f"  {name} = {item.tolist() if hasattr(item, 'tolist') else item}")
+    if not found.in_place:
+        print(
+            "other cases are drawn now: this one is measured on its own, from the record's inputs"
+        )
     if record["settings"]["sources"] != auditing.sources(record["function"]):
-        print("the sources have changed since this record was made: the case may be another one")
+        print("the code has changed since this record was made")
     for error, bound in zip(sample.errors, sample.bounds, strict=True):
         print(f"  error {error:.6e}  bound {bound:.6e}")
     over = sample.over_bound

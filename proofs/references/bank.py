@@ -24,10 +24,7 @@ def scatter(num: Any, mask: list[bool], kept: Vector) -> Vector:
 
 def total(num: Any, terms: Any) -> Number:
     """Σ of the terms."""
-    result = num.real(0.0)
-    for term in terms:
-        result = result + term
-    return result
+    return sum(terms, num.real(0.0))
 
 
 def softmax(num: Any, scores: Vector) -> Vector:

@@ -125,11 +125,11 @@ def prove(
     Every ball must have PROVEN_BITS bits and, where `bounds` are given, a radius that is nothing
     beside its bound, so that an error can be told from the reference's own uncertainty.
     """
-    arguments = used(reference, arguments)
+    exact = as_numbers(ArbNumbers.real, used(reference, arguments))
     bits, balls = _FIRST_PRECISION, []
     while bits <= _LAST_PRECISION:
         with arb_precision(bits):
-            balls = flatten(reference(ArbNumbers, **as_numbers(ArbNumbers.real, arguments)))
+            balls = flatten(reference(ArbNumbers, **exact))
             if bounds is not None and len(bounds) != len(balls):
                 raise ValueError(
                     f"{len(bounds)} numbers were computed, the reference has {len(balls)}"
@@ -187,12 +187,17 @@ def _read_by(reference: Callable[..., Any]) -> tuple[str, ...] | None:
 
 
 def as_numbers(real: Callable[[float], Any], tree: Any) -> Any:
-    """Floats in a tree of lists and dicts made numbers of a context; everything else is left alone."""
+    """Floats in a tree of lists and dicts made numbers of a context; everything else is left alone.
+
+    The entries of a list are of one kind.
+    """
     if isinstance(tree, dict):
         return {key: as_numbers(real, item) for key, item in tree.items()}
-    if isinstance(tree, list):
+    if not isinstance(tree, list):
+        return real(tree) if isinstance(tree, float) else tree
+    if tree and isinstance(tree[0], list):
         return [as_numbers(real, item) for item in tree]
-    return real(tree) if isinstance(tree, float) else tree
+    return list(map(real, tree)) if tree and isinstance(tree[0], float) else tree
 
 
 def flatten(tree: Any) -> list[Any]:
