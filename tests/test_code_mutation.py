@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.journal import key_of, read_equivalents
+from tests.mutation.__main__ import CORE
+from tests.mutation.journal import identity, key_of, read_equivalents
 from tests.mutation.mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[1]
+MUTATED = {path.name: found for path in sorted(CORE.core.glob("*.py")) if (found := mutants(path))}
 
 STEPS = '''"""Two functions."""
 
@@ -181,3 +183,20 @@ def test_tests_that_fail_unmutated_are_refused(toy: Path):
     assert (
         "must pass without a mutation; got a failure of test_toy.py::test_up[0-9]" in outcome.stderr
     )
+
+
+@pytest.mark.parametrize("file", MUTATED)
+def test_no_mutant_of_the_code_at_hand_survives_unreviewed(file: str):
+    record = json.loads((CORE.results / file).with_suffix(".json").read_text())
+    assert record["of"] == identity(MUTATED[file]), (
+        f"{file} has changed since: make mutate ARGS='--jobs 2 --files {file}'"
+    )
+    assert record["surviving"] == []
+    counted = record["killed"] + record["timeout"] + record["equivalent"]
+    assert counted == record["mutants"] == len(MUTATED[file])
+
+
+def test_every_reviewed_mutant_exists_and_every_record_has_its_file():
+    existing = {key_of(mutant) for found in MUTATED.values() for mutant in found}
+    assert not read_equivalents(CORE.equivalents).keys() - existing
+    assert {path.stem for path in CORE.results.iterdir()} == {Path(name).stem for name in MUTATED}

@@ -290,13 +290,19 @@ def sparse_total_variation(num, mask, scores, values, groups, group_scores, grou
 
 
 def restoration_response(num, scores, values, score_delta, value_delta, **_) -> list[Vector]:
-    """y' − y for editing each single key, the others held."""
-    mask, rows = [True] * len(scores), []
-    for j in range(len(scores)):
-        one = [d if k == j else num.real(0.0) for k, d in enumerate(score_delta)]
-        blank = [num.real(0.0)] * len(values[0])
-        edits = [e if k == j else blank for k, e in enumerate(value_delta)]
-        rows.append(finite_response(num, mask, scores, values, one, edits))
+    """y' − y for editing each single key, the others held, with y = Σ e^s v/Σ e^s."""
+
+    def readout(weights: Vector, vectors: Matrix) -> Vector:
+        mass = total(num, weights)
+        return [x / mass for x in weigh(num, weights, vectors)]
+
+    weights, rows = [num.exp(s) for s in scores], []
+    before = readout(weights, values)
+    for key, (delta, vector) in enumerate(zip(score_delta, value_delta, strict=True)):
+        edited, moved = list(weights), list(values)
+        edited[key] = num.exp(scores[key] + delta)
+        moved[key] = add(values[key], vector)
+        rows.append(sub(readout(edited, moved), before))
     return rows
 
 

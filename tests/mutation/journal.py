@@ -113,6 +113,11 @@ class Journal:
         return " ".join(self.hashes.get(name, "") for name in sorted(names))
 
 
+def identity(mutants: Iterable[Mutant]) -> str:
+    """What tells the mutants of a file from those of any other version of it."""
+    return hashlib.sha256("\n".join(sorted(m.id for m in mutants)).encode()).hexdigest()[:16]
+
+
 def _digest(hashes: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(hashes).encode()).hexdigest()[:16]
 
@@ -125,6 +130,7 @@ def summary(
     lasting = [m for m, verdict in verdicts.items() if verdict.outcome == "survived"]
     return {
         "file": file,
+        "of": identity(verdicts),
         "mutants": len(verdicts),
         "killed": outcomes["killed"],
         "timeout": outcomes["timeout"],
