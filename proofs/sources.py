@@ -1,13 +1,17 @@
 """Which code a check runs: a hash of everything of ours that it can reach.
 
 Starting from a check's own functions, names are followed through modules, classes and closures to
-every function, class and constant of the project. Comments, docstrings and code that the check cannot
-reach do not count, so a record of an audit stays valid until something that it measured changes.
+every function, class and constant of the project. Comments, docstrings, line numbers and code that the
+check cannot reach do not count, nor does the version of Python, so a record of an audit stays valid
+until something that it measured changes.
 """
 
+import ast
+import functools
 import hashlib
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 _OURS = ("finite_calculus", "proofs")
@@ -49,7 +53,9 @@ def _describe(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
 
 def _class(thing: type, seen: dict[int, Any]) -> Iterator[str]:
     for name, item in vars(thing).items():
-        yield from _constant(f"{thing.__qualname__}.{name}", item)
+        # Of the names that Python sets, only the fields of a dataclass are the project's.
+        if not name.startswith("__") or name == "__match_args__":
+            yield from _constant(f"{thing.__qualname__}.{name}", item)
         yield from _describe(item, seen)
     for base in thing.__bases__:
         yield from _describe(base, seen)
@@ -57,9 +63,10 @@ def _class(thing: type, seen: dict[int, Any]) -> Iterator[str]:
 
 def _function(function: types.FunctionType, seen: dict[int, Any]) -> Iterator[str]:
     function = getattr(function, "__wrapped__", function)
-    if not _is_ours(function):
+    made = function.__code__.co_filename.startswith("<")  # by dataclasses, from the fields
+    if made or not _is_ours(function):
         return
-    yield f"{function.__module__}.{function.__qualname__} {_text(function.__code__)}"
+    yield f"{function.__module__}.{function.__qualname__} {_text(function)}"
     defaults = (function.__defaults__, function.__kwdefaults__)
     yield from _constant(f"{function.__qualname__} defaults", defaults)
     for cell in function.__closure__ or ():
@@ -88,24 +95,39 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _text(code: types.CodeType) -> str:
-    """What the code does: instructions, names and constants, without line numbers or docstrings."""
-    parts = [
-        (part.co_code.hex(), part.co_names, part.co_varnames, _constants(part))
-        for part in _codes(code)
-    ]
-    return repr(parts)
+def _text(function: types.FunctionType) -> str:
+    """What a function does, as its syntax tree.
+
+    Lambdas that begin on one line are taken together: nothing tells them apart.
+    """
+    code = function.__code__
+    return "".join(_definitions(code.co_filename)[code.co_firstlineno])
 
 
-def _constants(code: types.CodeType) -> list[str]:
-    documented = code.co_consts[:1] if code.co_name != "<lambda>" else ()
-    skipped = {constant for constant in documented if isinstance(constant, str)}
-    return [
-        # The order of a set depends on the run.
-        repr(sorted(constant, key=repr) if isinstance(constant, frozenset) else constant)
-        for constant in code.co_consts
-        if not isinstance(constant, types.CodeType) and constant not in skipped
-    ]
+@functools.cache
+def _definitions(path: str) -> dict[int, list[str]]:
+    """The functions of a file by their first lines."""
+    found: dict[int, list[str]] = {}
+    for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            found.setdefault(first, []).append(_tree(node))
+        elif isinstance(node, ast.Lambda):
+            found.setdefault(node.lineno, []).append(_tree(node))
+    return found
+
+
+def _tree(node: Any) -> str:
+    """A syntax tree in words: fields that are not empty, without places and docstrings."""
+    if isinstance(node, list):
+        return f"[{' '.join(map(_tree, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+        fields["body"] = fields["body"][1:]
+    told = (f"{name}={_tree(item)}" for name, item in fields.items() if item not in (None, []))
+    return f"{type(node).__name__}({' '.join(told)})"
 
 
 def _constant(name: str, item: Any) -> Iterator[str]:
@@ -114,7 +136,8 @@ def _constant(name: str, item: Any) -> Iterator[str]:
         if not name.endswith(("__doc__", "__name__", "__file__")):
             yield f"{name} = {item!r}"
     elif isinstance(item, tuple | list | frozenset | set):
-        for number, part in enumerate(sorted(item, key=repr)):
+        ordered = item if isinstance(item, tuple | list) else sorted(item, key=repr)
+        for number, part in enumerate(ordered):
             yield from _constant(f"{name}[{number}]", part)
     elif isinstance(item, dict):
         for key, part in item.items():

@@ -61,6 +61,35 @@ def test_the_certificates_of_a_real_search_are_those_of_the_saved_run() -> None:
     assert saved["stopped"] == "settled"
 
 
+def test_the_figures_of_the_audit_are_those_of_its_records() -> None:
+    folder = ROOT / "results" / "audit"
+    records = {path.stem: json.loads(path.read_text()) for path in folder.iterdir()}
+    sweeps = [records.pop(name) for name in list(records) if name.startswith("exhaustive-")]
+    medians = [
+        found["slack_quantiles"]["0.5"]
+        for found in records.values()
+        if found["dtype"] == "float64" and found["slack"]
+    ]
+    checks = {found["function"] for found in records.values()}
+    said = " ".join(README.partition("## How accurate")[2].partition("\n## ")[0].split())
+    for words in (
+        f"{sum(found['cases'] for found in records.values()):,} cases of {len(checks)} checks",
+        f"at most {max(medians):.0f} in float64",
+        f"at most {max(found['ulps'] for found in sweeps):.4f} ulp",
+    ):
+        assert words in said
+    search = json.loads((ROOT / "results" / "search" / "retrieval.json").read_text())
+    rows = {
+        "score, float64": records["certify-float64"]["slack_quantiles"],
+        "score, float32": records["certify-float32"]["slack_quantiles"],
+        "with a rotary remainder, float64": records["Certificate.jacobian-float64"]["slack_quantiles"],
+        "with a rotary remainder, float32": records["Certificate.jacobian-float32"]["slack_quantiles"],
+        "SmolLM2-135M, 115 tokens": search["tightness"],
+    }
+    for name, quantiles in rows.items():
+        assert f"| {name} | " + " | ".join(f"{q:.3g}" for q in quantiles.values()) + " |" in said
+
+
 def test_the_figures_of_other_libraries_are_those_of_the_saved_run() -> None:
     saved = {row["name"]: row for row in json.loads((ROOT / "bench" / "peers.json").read_text())}
     skipping, starting = saved["nnsight"], saved["transformer-lens-3"]
