@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import flint
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from finite_calculus import rotary, rounding
+from finite_calculus import phi, rotary, rounding
 from proofs.references.numbers import arb_precision
 
 INF = math.inf
@@ -64,6 +65,17 @@ def test_the_series_have_converged_where_they_are_used(name: str):
     # Truncation would show at the ends: two units are left to rounding alone.
     ends = torch.cat([between(-1, -0.9), between(0.9, 1)])
     assert worst_ulps(*KERNELS[name], ends) <= 2
+
+
+@pytest.mark.parametrize("order", [1, 2, 5, 9])
+def test_the_series_holds_for_every_order_up_to_one(order: int):
+    """Where the recurrence would lose some two bits an order."""
+    x = torch.tensor([-1.0, 1.0], dtype=torch.float64)
+    for value, argument in zip(phi._phi(x, order).tolist(), (-1, 1), strict=True):
+        terms = [Fraction(argument**n, math.factorial(n + order)) for n in range(30)]
+        # A product and a sum for each term, and its own rounding.
+        roundings = 3 * phi._SERIES_TERMS * Fraction(torch.finfo(x.dtype).eps) / 2
+        assert abs(Fraction(value) - sum(terms)) <= roundings * sum(map(abs, terms))
 
 
 @pytest.mark.parametrize(("name", "last"), [("phi1", 716.3), ("phi2", 722.8)])

@@ -82,8 +82,12 @@ def test_the_figures_of_the_audit_are_those_of_its_records() -> None:
     rows = {
         "score, float64": records["certify-float64"]["slack_quantiles"],
         "score, float32": records["certify-float32"]["slack_quantiles"],
-        "with a rotary remainder, float64": records["Certificate.jacobian-float64"]["slack_quantiles"],
-        "with a rotary remainder, float32": records["Certificate.jacobian-float32"]["slack_quantiles"],
+        "with a rotary remainder, float64": records["Certificate.jacobian-float64"][
+            "slack_quantiles"
+        ],
+        "with a rotary remainder, float32": records["Certificate.jacobian-float32"][
+            "slack_quantiles"
+        ],
         "SmolLM2-135M, 115 tokens": search["tightness"],
     }
     for name, quantiles in rows.items():

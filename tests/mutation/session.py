@@ -100,20 +100,24 @@ class Session:
             yield mutant, verdict
 
     def _chosen(self, mutant: Mutant, profile: Profile, budget: float) -> list[str]:
-        """Covering tests: what killed neighbours at least cost, then as many different ones as possible.
+        """Covering tests: one of every test function, then a second of each, and so on.
 
-        Tests differ if they take another path through the file, or are of another function; those that
-        execute little else of the file come first.
+        In each round what killed neighbours at least cost comes first, then as many different ones as
+        possible: tests differ if they take another path through the file, or are of another function;
+        those that execute little else of the file come first.
         """
         paths = self._paths[mutant.file]
         rank: Counter[object] = Counter()
         keys = {}
-        for test in sorted(profile.covering(mutant), key=profile.seconds.__getitem__):
-            kills = self.kills[mutant.file, mutant.function, test]
-            path = paths.get(test, frozenset())
-            kind = (path, test.partition("[")[0]) if path else test
-            keys[test] = (-kills / profile.seconds[test], rank[kind], len(path), rank[path])
-            rank.update((path, kind))
+        rates = {
+            test: self.kills[mutant.file, mutant.function, test] / profile.seconds[test]
+            for test in profile.covering(mutant)
+        }
+        for test in sorted(rates, key=lambda test: (-rates[test], profile.seconds[test])):
+            path, function = paths.get(test, frozenset()), test.partition("[")[0]
+            kind = (path, function) if path else test
+            keys[test] = (rank[function], -rates[test], rank[kind], len(path), rank[path])
+            rank.update((path, kind, function))
         spent, chosen = 0.0, []
         for test in sorted(keys, key=keys.__getitem__):
             if spent + profile.seconds[test] <= budget:
