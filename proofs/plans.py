@@ -9,7 +9,7 @@ import torch
 
 import finite_calculus as fc
 from proofs import cases
-from proofs.cases import Batch, Rng
+from proofs.cases import Batch, Case, Rng
 from proofs.comparison import Pairs, plain, tensors, tracked
 from proofs.references import restoration as of_cache
 from proofs.references.numbers import PROVEN_BITS, arb_precision, distance, prove
@@ -62,7 +62,7 @@ def greedy_restoration_takes_the_best(batch: Batch) -> Iterator[Pairs]:
     """
     given = tensors(batch.joined())
     cache = fc.CachePair(*[given[name] for name in _CACHE])
-    # With every entry restored the error is exactly zero, which no reference can approach.
+    # With every entry restored there is nothing left to choose.
     steps = min(2, cache.scores.shape[-1] - 1)
     plan = fc.restore_greedily(cache, given["output_projection"], steps)
     pairs: list[Pairs] = [[] for _ in range(len(batch))]
@@ -80,9 +80,16 @@ def greedy_restoration_takes_the_best(batch: Batch) -> Iterator[Pairs]:
         for index, (error, bound) in enumerate(
             zip(plan.errors[:, step + 1].tolist(), lengths, strict=True)
         ):
-            exact, _ = prove(of_cache.write_error, plain(batch.case(index)), [bound])
-            pairs[index].append((distance(error, exact[0]), bound))
+            pairs[index].append((distance(error, _write_error(batch.case(index), bound)), bound))
     yield from pairs
+
+
+def _write_error(case: Case, bound: float) -> flint.arb:
+    """‖o − o_original‖; exactly zero, which no ball can be proven to be, where nothing is corrupted."""
+    if all(np.array_equal(case[name], case[f"original_{name}"]) for name in ("scores", "values")):
+        return flint.arb(0)
+    (exact,), _ = prove(of_cache.write_error, plain(case), [bound])
+    return exact
 
 
 def _benefit_errors(batch: Batch) -> tuple[list[list[float]], list[float]]:

@@ -146,6 +146,20 @@ def test_a_wrong_record_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_cache_of_which_nothing_is_left_to_restore_has_no_error() -> None:
+    check = checks.CHECKS["restore_greedily"]
+    batch = next(
+        b
+        for seed in range(9)
+        if (b := check.batch("float32", seed, 6)).each["scores"].shape[-1] == 4
+    )
+    for name in ("scores", "values"):  # two of four entries are corrupted, and two are restored
+        batch.each[f"original_{name}"][:, :, 2:] = batch.each[name][:, :, 2:]
+    samples = list(check.measure(batch))
+    assert len(samples) == 6
+    assert all(sample.over_bound <= 1 for sample in samples)
+
+
 def test_every_fourth_batch_lies_in_memory_with_gaps() -> None:
     check = checks.CHECKS["finite_response"]
     whole = [check.batch("float64", seed, 5).each["values"].flags.contiguous for seed in range(8)]
