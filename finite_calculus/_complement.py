@@ -84,6 +84,14 @@ def outside_groups(groups: Int[Tensor, "candidates members"]) -> Outside:
     return outside
 
 
+def rest_of_each(readout: Readout) -> Float[Tensor, "*batch keys"]:
+    """1 − p of every key; the dominant key's, which alone may be heavy, is summed from the others."""
+    keys = torch.arange(readout.keys, device=readout.probs.device)
+    dominant = keys == readout.reference
+    others = torch.where(dominant, 0.0, readout.probs).sum(-1, keepdim=True)
+    return torch.where(dominant, others, 1 - readout.probs)
+
+
 def require_rest(present: Bool[Tensor, "*batch candidates"], name: str) -> None:
     """Raise if a group holds every attended key, so that deleting it leaves nothing."""
     if not bool(present.all()):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus._complement import choose, require_rest
-from finite_calculus.margin import project
+from finite_calculus.margin import norm, project
 from finite_calculus.readout import Readout
 
 
@@ -93,7 +93,7 @@ def _distortion(readout: Readout, removed: Tensor, output_projection: Tensor) ->
     norms = torch.full(leaves.shape, torch.inf, dtype=readout.probs.dtype, device=removed.device)
     if bool(leaves.any()):
         response = deletion_response(readout, removed[leaves]).movedim(-3, -2)
-        norms[leaves] = torch.linalg.vector_norm(project(response, output_projection), dim=-1)
+        norms[leaves] = norm(project(response, output_projection))
     return norms
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus.rounding import value_of
 
 
 def project(
@@ -42,6 +43,13 @@ def head_gradient(
     _checks.same_dtype(output_projection=output_projection, gradient=gradient)
     _checks.exact_axes("gradient", gradient, (output_projection.shape[-1],), "(model width,)")
     return torch.matmul(output_projection, gradient.unsqueeze(-1)).squeeze(-1)
+
+
+def norm(writes: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch"]:
+    """‖o‖₂ of each projected write, measured in its largest entry: squares of small ones underflow."""
+    largest = value_of(writes).detach().abs().amax(-1, keepdim=True)
+    unit = torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
+    return torch.linalg.vector_norm(writes / unit, dim=-1) * unit.squeeze(-1)
 
 
 def _check(head_writes: Tensor, output_projection: Tensor) -> None:

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus.margin import project
+from finite_calculus._complement import rest_of_each
+from finite_calculus.margin import norm, project
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.response import attended_value_delta, finite_response, relative_increments
 from finite_calculus.sparse import prepare
@@ -153,9 +154,9 @@ def restoration_scores(
         return probs.sum(-2)
     if method == "value-norm":
         weighed = (probs.unsqueeze(-1) * readout.values).movedim(-3, -2)
-        return torch.linalg.vector_norm(project(weighed, output_projection), dim=-1)
+        return norm(project(weighed, output_projection))
     if method == "fisher":
-        return (probs * (1 - probs) * delta * delta).sum(-2)
+        return (probs * rest_of_each(readout) * delta * delta).sum(-2)
     return _benefit_scores(cache, readout, output_projection, method)
 
 
@@ -205,7 +206,7 @@ def restore_greedily(
 
 
 def _length(vector: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(vector.detach(), dim=-1, keepdim=True)
+    return norm(vector.detach()).unsqueeze(-1)
 
 
 def _benefit_scores(
@@ -228,8 +229,8 @@ def _path_expansion(cache: CachePair, readout: Readout) -> tuple[Tensor, Tensor]
 
     p[δ(v − y) + ε] and p[δ²(½ − p)(v − y) + δ(1 − p)ε].
     """
-    probs, delta = readout.probs.unsqueeze(-1), cache.score_delta.unsqueeze(-1)
-    edit, centred = cache.value_delta, readout.centred
+    probs, rest = readout.probs.unsqueeze(-1), rest_of_each(readout).unsqueeze(-1)
+    delta, edit, centred = cache.score_delta.unsqueeze(-1), cache.value_delta, readout.centred
     first = probs * (delta * centred + edit)
-    second = probs * (delta * delta * (0.5 - probs) * centred + delta * (1 - probs) * edit)
+    second = probs * (delta * delta * (0.5 - probs) * centred + delta * rest * edit)
     return first, second

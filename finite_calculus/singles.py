@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus._complement import outside_groups, require_rest
+from finite_calculus._complement import outside_groups, require_rest, rest_of_each
 from finite_calculus.readout import Readout
 from finite_calculus.response import attended_value_delta, relative_increments
 from finite_calculus.sparse import (
@@ -106,10 +106,7 @@ class PreparedSingles:
 
 def prepare_singles(readout: Readout) -> PreparedSingles:
     """Prepare every key of a readout for exact edits of its own (Section 4, eq:singlerepair)."""
-    keys = torch.arange(readout.keys, device=readout.probs.device)
-    dominant = keys == readout.reference
-    others = torch.where(dominant, 0.0, readout.probs).sum(-1, keepdim=True)
-    rest = torch.where(dominant, others, 1 - readout.probs)
+    rest = rest_of_each(readout)
     info = torch.finfo(rest.dtype)
     return PreparedSingles(
         readout=readout,

@@ -3,37 +3,35 @@
 Each function and precision is cut into pieces that run in parallel and are tallied; a finished tally
 is a record, one JSON file, that names the sources it was made with. An audit run again takes up where
 it stopped: records of as many cases or more are kept. A violation is an error beyond its derived
-bound. A record holds the inputs of its worst case, so that it can be replayed.
+bound. Such a bound grows with the error of the code, so where there is a reference a sample of the
+cases is also held against the problem itself (`proofs.stability`).
 """
 
 import itertools
-import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Generic, cast
 
 from finite_calculus import rounding
-from proofs.cases import Batch
-from proofs.checks import CHECKS, checks_of
-from proofs.comparison import BATCH, Place, Sample, Tally
+from proofs import audit_records, stability
+from proofs.audit_records import Found
+from proofs.checks import CHECKS, Outcome, checks_of
+from proofs.comparison import BATCH, Comparison, Place, Tally
 from proofs.parallel import Progress, parallel
 from proofs.sources import fingerprint
+from proofs.stability import Stability, allowed_bits
 
-# One piece of work: long enough to pay for its start, short enough for a steady progress bar.
-_PIECE = 4 * BATCH
-_PACKAGES = ("torch", "numpy", "python-flint")
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+# Cases of one piece of work: enough to pay for its start, few enough for a steady progress bar.
+_PIECE, _SAMPLE = 4 * BATCH, 24 * stability.BATCH
+# One case in so many is held against the problem, and no fewer than one piece.
+_EVERY = 64
 
 
-def sources(name: str) -> str:
+def sources(name: str, measurement: Any = Tally) -> str:
     """Hash of the code that a check runs: the function, its rounding rules, its reference, its cases."""
-    return fingerprint(CHECKS[name], rounding.Tracked, Tally)
+    return fingerprint(CHECKS[name], rounding.Tracked, measurement)
 
 
 def selected(function: str | None) -> list[str]:
@@ -60,148 +58,103 @@ def audit(
     jobs: int | None = None,
     out: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
-) -> Iterator[Tally]:
-    """Tally each check in each dtype; with `out`, keep records there and skip those already made."""
+) -> Iterator[Outcome]:
+    """Audit each check in each dtype; with `out`, keep records there and skip what is already done."""
     jobs = jobs or os.cpu_count() or 1
     for name, dtype in itertools.product(names, dtypes):
-        settings = {"cases": cases, "seed": seed, "sources": sources(name)}
         path = out / f"{name}-{dtype}.json" if out else None
-        if path is not None and (kept := _kept(path, settings)) is not None:
-            progress(f"{name} {dtype}", cases, cases)
-            yield kept
-            continue
-        tally = Tally(name, dtype)
-        stage = _in_cases(progress, f"{name} {dtype}", cases)
-        for _, part in parallel(stage, _tally_piece, _pieces(name, dtype, cases, seed), jobs):
-            tally.merge(part)
-        if path is not None:
-            _write(path, tally, settings)
-        yield tally
+        saved = audit_records.read(path) if path and path.exists() else {}
+        stage = f"{name} {dtype}"
+        tally, record = _complete(_tallying(name, dtype, cases, seed), saved, jobs, stage, progress)
+        if path and record != saved:
+            audit_records.write(path, record)
+        lost = None
+        if isinstance(CHECKS[name], Comparison):
+            work, stage = _sampling(name, dtype, cases, seed), f"{stage}, digits kept"
+            lost, part = _complete(work, saved.get("stability"), jobs, stage, progress)
+            whole = {**record, "stability": part}
+            if path and whole != saved:
+                audit_records.write(path, whole)
+        yield Outcome(tally, lost)
 
 
 @dataclass(frozen=True)
-class Replay:
-    """The worst case of a record, measured again.
-
-    `in_place` says whether the generator still draws it: it is then measured in the batch that it came
-    from, so that torch takes the same paths; otherwise on its own.
-    """
-
-    record: dict[str, Any]
-    case: Batch
-    sample: Sample
-    in_place: bool
+class _Piece:
+    name: str
+    dtype: str
+    seed: int
+    cases: int
 
 
-def replay(path: Path) -> Replay:
-    """Run the worst case of a record again, from the inputs that it holds."""
-    record = _read(path)
-    if record["worst"] is None:
-        raise ValueError(f"`{path}` must hold a record with a worst case; got one without errors.")
-    check, place, saved = CHECKS[record["function"]], Place(**record["worst"]), record["inputs"]
-    batch, index = check.batch(record["dtype"], place.seed, place.count), place.index
-    in_place = _saved(batch.only(index)) == saved
-    if not in_place:
-        batch, index = _restored(saved), 0
-    sample = next(itertools.islice(check.measure(batch), index, None))
-    return Replay(record, batch.only(index), sample, in_place)
+@dataclass(frozen=True)
+class _Work(Generic[Found]):
+    """A measurement to be made: its settings, what it starts from, how a piece is run, the pieces."""
+
+    settings: dict[str, Any]
+    start: Found
+    run: Callable[[_Piece], Found]
+    pieces: list[_Piece]
 
 
-def as_record(tally: Tally) -> dict[str, Any]:
-    """A tally as plain data, with quantiles of bound over actual error."""
-    data = asdict(tally)
-    data["slack"] = {str(bin_): count for bin_, count in sorted(tally.slack.items())}
-    data["slack_quantiles"] = {str(q): tally.slack_quantile(q) for q in _QUANTILES}
-    return data
+def _tallying(name: str, dtype: str, cases: int, seed: int) -> _Work[Tally]:
+    settings = {"cases": cases, "seed": seed, "sources": sources(name)}
+    pieces = _pieces(name, dtype, settings, size=_PIECE, batch=BATCH)
+    return _Work(settings, Tally(name, dtype), _tally_piece, pieces)
 
 
-def _pieces(name: str, dtype: str, cases: int, seed: int) -> list[tuple[str, str, int, int]]:
-    """(name, dtype, first seed, cases) of every piece; each batch has a seed of its own."""
+def _sampling(name: str, dtype: str, cases: int, seed: int) -> _Work[Stability]:
+    settings = {
+        "cases": max(_SAMPLE, cases // _EVERY),
+        "seed": seed,
+        "sources": sources(name, stability.sample),
+    }
+    pieces = _pieces(name, dtype, settings, size=_SAMPLE, batch=stability.BATCH)
+    return _Work(settings, Stability(allowed_bits(dtype)), _sample_piece, pieces)
+
+
+def _pieces(
+    name: str, dtype: str, settings: dict[str, Any], *, size: int, batch: int
+) -> list[_Piece]:
+    """The cases in pieces; each batch has a seed of its own."""
+    cases, seed = settings["cases"], settings["seed"]
     return [
-        (name, dtype, seed + start // BATCH, min(_PIECE, cases - start))
-        for start in range(0, cases, _PIECE)
+        _Piece(name, dtype, seed + start // batch, min(size, cases - start))
+        for start in range(0, cases, size)
     ]
 
 
-def _tally_piece(piece: tuple[str, str, int, int]) -> Tally:
-    name, dtype, seed, cases = piece
-    tally = Tally(name, dtype)
-    for number, start in enumerate(range(0, cases, BATCH)):
-        count = min(BATCH, cases - start)
-        for index, sample in enumerate(CHECKS[name].samples(dtype, seed + number, count)):
-            tally.add(sample, Place(seed + number, count, index))
+def _complete(
+    work: _Work[Found],
+    saved: dict[str, Any] | None,
+    jobs: int,
+    stage: str,
+    progress: Progress,
+) -> tuple[Found, dict[str, Any]]:
+    """The measurement and its part of the record: the saved one if that will do, else made now."""
+    cases, size = work.settings["cases"], work.pieces[0].cases
+    kept = audit_records.kept(type(work.start), saved, work.settings)
+    if saved and kept is not None:
+        progress(stage, cases, cases)
+        return kept, saved
+
+    def report(done: int, total: int) -> None:
+        progress(stage, min(cases, done * size), cases)
+
+    for _, part in parallel(report, work.run, work.pieces, jobs):
+        work.start.merge(part)
+    first = work.pieces[0]
+    return work.start, audit_records.part(work.start, first.name, first.dtype, work.settings)
+
+
+def _tally_piece(piece: _Piece) -> Tally:
+    tally = Tally(piece.name, piece.dtype)
+    for number, start in enumerate(range(0, piece.cases, BATCH)):
+        seed, count = piece.seed + number, min(BATCH, piece.cases - start)
+        for index, sample in enumerate(CHECKS[piece.name].samples(piece.dtype, seed, count)):
+            tally.add(sample, Place(seed, count, index))
     return tally
 
 
-def _in_cases(progress: Progress, stage: str, cases: int) -> Callable[[int, int], None]:
-    return lambda done, total: progress(stage, min(cases, done * _PIECE), cases)
-
-
-def _kept(path: Path, settings: dict[str, Any]) -> Tally | None:
-    """The tally of a record of at least as many cases, same seed and sources; None if there is none."""
-    if not path.exists():
-        return None
-    record = _read(path)
-    made = record["settings"]
-    if made["cases"] < settings["cases"] or made != {**settings, "cases": made["cases"]}:
-        return None
-    fields = {name: record[name] for name in Tally.__dataclass_fields__}
-    fields["worst"] = Place(**fields["worst"]) if fields["worst"] else None
-    fields["slack"] = Counter({int(bin_): count for bin_, count in fields["slack"].items()})
-    return Tally(**fields)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A record of an audit; raises if the file holds anything else."""
-    try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"`{path}` must be a record of an audit; it cannot be read: {error}."
-        ) from None
-    wanted = {"settings", "inputs", *Tally.__dataclass_fields__}
-    if not isinstance(record, dict) or not record.keys() >= wanted:
-        raise ValueError(
-            f"`{path}` must be a record of an audit, as `finite-calculus audit --out DIR` writes them; "
-            f"got other data. Make it again."
-        )
-    return record
-
-
-def _write(path: Path, tally: Tally, settings: dict[str, Any]) -> None:
-    """Write a record whole or not at all, a field a line."""
-    versions = {package: version(package) for package in _PACKAGES}
-    fields = {"settings": settings, "versions": versions, **as_record(tally), "inputs": None}
-    if (worst := tally.worst) is not None:
-        batch = CHECKS[tally.function].batch(tally.dtype, worst.seed, worst.count)
-        fields["inputs"] = _saved(batch.only(worst.index))
-    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".partial")
-    draft.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    draft.replace(path)
-
-
-def _saved(batch: Batch) -> dict[str, Any]:
-    """A batch as plain data; every float64 and float32 is written exactly."""
-    return {"each": _plain(batch.each), "shared": _plain(batch.shared)}
-
-
-def _restored(saved: dict[str, Any]) -> Batch:
-    return Batch(*[_arrays(saved[part]) for part in ("each", "shared")])
-
-
-def _plain(named: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {"dtype": item.dtype.name, "data": item.tolist()}
-        if isinstance(item, np.ndarray)
-        else item
-        for name, item in named.items()
-    }
-
-
-def _arrays(named: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: np.array(item["data"], dtype=item["dtype"]) if isinstance(item, dict) else item
-        for name, item in named.items()
-    }
+def _sample_piece(piece: _Piece) -> Stability:
+    check = cast(Comparison, CHECKS[piece.name])
+    return stability.sample(check, piece.dtype, piece.cases, seed=piece.seed)

@@ -1,8 +1,11 @@
-"""Every numerical check of the core by the public function it belongs to."""
+"""Every numerical check of the core by the public function it belongs to, and what running one finds."""
 
-from proofs.comparison import Check
+from dataclasses import dataclass
+
+from proofs.comparison import Check, Tally
 from proofs.comparisons import COMPARISONS
 from proofs.properties import PROPERTIES
+from proofs.stability import Stability
 
 CHECKS: dict[str, Check] = {**COMPARISONS, **PROPERTIES}
 
@@ -16,6 +19,24 @@ _BUILDERS = {
     "Bank": "read_bank",
     "Rotary": "rotate",
 }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found of one check in one precision; a property has no reference to be held to."""
+
+    tally: Tally
+    stability: Stability | None
+
+    @property
+    def unstable(self) -> bool:
+        """Whether a case lost digits that its inputs determine."""
+        return self.stability is not None and not self.stability.holds
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error exceeded its bound or digits were lost."""
+        return self.tally.violations > 0 or self.unstable
 
 
 def builder(name: str) -> str:

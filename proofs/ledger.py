@@ -13,23 +13,25 @@ from dataclasses import asdict, dataclass, field
 
 from proofs import arithmetic, coq_check, mutation, rational
 from proofs.catalogue import entries, find
-from proofs.checks import CHECKS, checks_of
-from proofs.comparison import DTYPES, Tally, run
+from proofs.checks import CHECKS, Outcome, checks_of
+from proofs.comparison import DTYPES, Comparison, run
 from proofs.entry import Entry, Kind
 from proofs.labels import REQUIRED
 from proofs.native import native_checks_of
 from proofs.parallel import Progress, parallel
+from proofs.stability import sample
 
 NOT_CHECKED = "not checked"
 
 
 @dataclass(frozen=True)
 class Numeric:
-    """Cases of all functions of an entry in one dtype."""
+    """Cases of all functions of an entry in one dtype; `bits_lost` where there is a reference."""
 
     cases: int
     violations: int
     worst_over_bound: float
+    bits_lost: float | None
 
 
 @dataclass(frozen=True)
@@ -233,9 +235,11 @@ def _mutate(place: tuple[str, int]) -> mutation.Report:
     return mutation.mutate(find(label).statements[position])
 
 
-def _compare(work: tuple[str, str, int]) -> Tally:
+def _compare(work: tuple[str, str, int]) -> Outcome:
     name, dtype, cases = work
-    return run(CHECKS[name], dtype, cases)
+    check = CHECKS[name]
+    lost = sample(check, dtype, cases) if isinstance(check, Comparison) else None
+    return Outcome(run(check, dtype, cases), lost)
 
 
 def _coq(wanted: bool, progress: Progress) -> coq_check.CoqReport:
@@ -252,20 +256,14 @@ def _coq(wanted: bool, progress: Progress) -> coq_check.CoqReport:
 def _row(
     entry: Entry,
     proof: _EntryProof,
-    outcomes: dict[tuple[str, str, int], Tally],
+    outcomes: dict[tuple[str, str, int], Outcome],
     coq: coq_check.CoqReport,
     by_label: dict[str, tuple[str, ...]],
     figures: Sequence[arithmetic.Outcome],
 ) -> Row:
     mine = {check.function for function in entry.functions for check in checks_of(function)}
     runs = [outcome for (name, _, _), outcome in outcomes.items() if name in mine]
-    failures = list(proof.failures)
-    failures += [
-        f"{o.function} {o.dtype}: {o.violations} of {o.cases} cases beyond their bound, "
-        f"worst {o.worst_over_bound:.3g}, case {o.worst}"
-        for o in runs
-        if o.violations
-    ]
+    failures = [*proof.failures, *(failure for o in runs for failure in _numeric_failures(o))]
     theorems = _theorem_ids(entry, by_label)
     status = _coq_status(theorems, coq)
     if status == "failed":
@@ -288,7 +286,7 @@ def _row(
         scope=entry.scope,
         coq=status,
         coq_theorems=theorems,
-        reference_bits=max((o.reference_bits for o in runs), default=None),
+        reference_bits=max((o.tally.reference_bits for o in runs), default=None),
         float64=_numeric(runs, "float64"),
         float32=_numeric(runs, "float32"),
         native=NOT_CHECKED if native_checks_of(entry.names) else "none",
@@ -320,15 +318,30 @@ def _broken(identifier: str, failure: coq_check.Failure) -> bool:
     return failure.theorem == identifier
 
 
-def _numeric(runs: Iterable[Tally], dtype: str) -> Numeric | None:
-    mine = [outcome for outcome in runs if outcome.dtype == dtype]
+def _numeric(runs: Iterable[Outcome], dtype: str) -> Numeric | None:
+    mine = [outcome for outcome in runs if outcome.tally.dtype == dtype]
     if not mine:
         return None
     return Numeric(
-        cases=sum(o.cases for o in mine),
-        violations=sum(o.violations for o in mine),
-        worst_over_bound=max(o.worst_over_bound for o in mine),
+        cases=sum(o.tally.cases for o in mine),
+        violations=sum(o.tally.violations for o in mine),
+        worst_over_bound=max(o.tally.worst_over_bound for o in mine),
+        bits_lost=max((o.stability.bits for o in mine if o.stability), default=None),
     )
+
+
+def _numeric_failures(outcome: Outcome) -> Iterator[str]:
+    tally, lost = outcome.tally, outcome.stability
+    if tally.violations:
+        yield (
+            f"{tally.function} {tally.dtype}: {tally.violations} of {tally.cases} cases beyond their "
+            f"bound, worst {tally.worst_over_bound:.3g}, case {tally.worst}"
+        )
+    if lost is not None and not lost.holds:
+        yield (
+            f"{tally.function} {tally.dtype}: not stable, {lost.bits:.1f} bits lost where "
+            f"{lost.allowed:.1f} are allowed, case {lost.worst}"
+        )
 
 
 def _loose_failures(

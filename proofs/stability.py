@@ -4,21 +4,61 @@ A running error analysis excuses a formula that cancels, since its bound grows w
 error is held against the problem instead: to one rounding of the result, and to what moving the inputs
 by at most one rounding each does to the exact result, which no algorithm can undercut by much. What an
 error lies above that is lost, in bits; a form that loses half of the digits is not stable.
+
+What reads effective weights reads rounded numbers, which in a poor gauge are far larger than the result:
+there the rounding of the weights cannot be avoided either.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from proofs.cases import Batch
-from proofs.comparison import DTYPES, Comparison, plain
+from proofs.comparison import DTYPES, Comparison, Place, plain
+from proofs.references import effective
 from proofs.references.numbers import arb_precision, prove
 
+# Cases that are drawn at once: few, so that a small sample has many shapes.
+BATCH = 4
 # Inputs are moved by this much, so that the reference's own error is nothing beside the effect, and
 # the effect is scaled down to one rounding.
 _MOVE = 2.0**-30
 _DRAWS = 3
 _DIFFERENCE_BITS = 4096
+# The size of the rounded terms that a result is formed from by its definition.
+_TERMS = {
+    "EffectiveWeights.output": effective.output_terms,
+    "residual_write": effective.residual_terms,
+    "anchor_residual": effective.anchor_terms,
+}
+
+
+@dataclass
+class Stability:
+    """The most bits that a case has lost so far, at the case `worst`; two samples of one check merge."""
+
+    allowed: float
+    cases: int = 0
+    bits: float = 0.0
+    worst: Place | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every case kept its digits."""
+        return self.bits < self.allowed
+
+    def add(self, bits: float, place: Place) -> None:
+        """Count one case."""
+        self.cases += 1
+        if not bits <= self.bits:
+            self.bits, self.worst = bits, place
+
+    def merge(self, other: "Stability") -> None:
+        """Count the cases of another sample too."""
+        self.cases += other.cases
+        if not other.bits <= self.bits:
+            self.bits, self.worst = other.bits, other.worst
 
 
 def allowed_bits(dtype: str) -> float:
@@ -26,22 +66,35 @@ def allowed_bits(dtype: str) -> float:
     return -math.log2(np.finfo(DTYPES[dtype]).eps) / 2
 
 
-def lost_bits(check: Comparison, dtype: str, seed: int, count: int) -> list[float]:
-    """For every case drawn, log2 of its largest error over what is unavoidable; nothing lost is 0 or less.
+def sample(check: Comparison, dtype: str, cases: int, *, seed: int = 0) -> Stability:
+    """Measure cases of a check, in batches with a seed each."""
+    found = Stability(allowed_bits(dtype))
+    for number, start in enumerate(range(0, cases, BATCH)):
+        here, count = seed + number, min(BATCH, cases - start)
+        lost = lost_bits(check, dtype, check.batch(dtype, here, count), seed=here)
+        for index, bits in enumerate(lost):
+            found.add(bits, Place(here, count, index))
+    return found
+
+
+def lost_bits(check: Comparison, dtype: str, batch: Batch, *, seed: int) -> list[float]:
+    """For every case, log2 of its largest error over what is unavoidable; 0 or less if none are lost.
 
     A case whose result is zero and stays zero, as when it is clamped, has no digits to lose.
     """
-    batch, info = check.batch(dtype, seed, count), np.finfo(DTYPES[dtype])
+    info = np.finfo(DTYPES[dtype])
     rng = np.random.default_rng((seed, 1))
     moved = [_moved(batch, info.dtype, rng) for _ in range(_DRAWS)]
     lost = []
-    for index, sample in enumerate(check.measure(batch)):
+    for index, found in enumerate(check.measure(batch)):
         effect = max(_effect(check, batch, other, index) for other in moved)
-        if sample.scale == effect == 0:
+        if found.scale == effect == 0:
+            lost.append(0.0)
             continue
-        unavoidable = float(info.eps) / 2 * (sample.scale + effect / _MOVE)
+        size = found.scale + effect / _MOVE + _terms(check.function, batch, index)
+        unavoidable = float(info.eps) / 2 * size
         floor = float(info.smallest_normal)
-        lost.append(math.log2(max(sample.errors) + floor) - math.log2(unavoidable + floor))
+        lost.append(math.log2(max(found.errors) + floor) - math.log2(unavoidable + floor))
     return lost
 
 
@@ -63,3 +116,11 @@ def _effect(check: Comparison, batch: Batch, moved: Batch, index: int) -> float:
     with arb_precision(_DIFFERENCE_BITS):
         changes = [abs(float((b - a).mid())) for a, b in zip(here, there, strict=True)]
     return max(changes, default=0.0)
+
+
+def _terms(name: str, batch: Batch, index: int) -> float:
+    """The largest size of the rounded terms, if a result is formed from such."""
+    if name not in _TERMS:
+        return 0.0
+    sizes, _ = prove(_TERMS[name], plain(batch.case(index)))
+    return max(float(size.mid()) for size in sizes)

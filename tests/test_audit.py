@@ -1,6 +1,7 @@
 """The audit counts violations, keeps records it can resume and replay, and catches seeded errors."""
 
 import dataclasses
+import functools
 import json
 import math
 import re
@@ -11,11 +12,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.cli import app
-from proofs import audit, checks
+from proofs import audit, audit_records, checks
 from proofs.comparison import Comparison, Place, Sample, Tally
+from tests.recipes import under_its_own_bound, under_our_bound
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,15 +39,31 @@ def test_an_audit_of_a_sound_function_has_no_violation(tmp_path: Path) -> None:
     record = json.loads((out / "phi1-float64.json").read_text())
     assert (record["cases"], record["violations"]) == (200, 0)
     assert record["slack_quantiles"]["0.5"] >= 1
+    assert record["stability"]["settings"]["cases"] == record["stability"]["cases"] == 96
+    assert record["stability"]["bits"] < record["stability"]["allowed"] == 26
 
 
 def test_a_finished_record_is_not_made_again(tmp_path: Path, monkeypatch) -> None:
     given = {"cases": 100, "jobs": 1, "out": tmp_path}
     (first,) = audit.audit(["phi1"], ["float64"], **given)
-    monkeypatch.setattr(audit, "_tally_piece", lambda piece: pytest.fail("computed again"))
+    for piece in ("_tally_piece", "_sample_piece"):
+        monkeypatch.setattr(audit, piece, lambda _: pytest.fail("computed again"))
     for cases in (100, 30):  # a record of more cases stands for fewer
         (kept,) = audit.audit(["phi1"], ["float64"], **{**given, "cases": cases})
         assert kept == first
+
+
+def test_a_record_that_was_never_held_against_the_problem_is_completed(tmp_path: Path) -> None:
+    given = {"jobs": 1, "out": tmp_path}
+    (first,) = audit.audit(["phi1"], ["float64"], cases=200, **given)
+    path = tmp_path / "phi1-float64.json"
+    whole = audit_records.read(path)
+    for spoiled in ({}, {"stability": {**whole["stability"], "settings": {"cases": 0}}}):
+        bare = {name: item for name, item in whole.items() if name != "stability"}
+        audit_records.write(path, {**bare, **spoiled})
+        (again,) = audit.audit(["phi1"], ["float64"], cases=100, **given)
+        assert again == first
+        assert audit_records.read(path) == whole  # of the tally of 200 cases nothing is lost
 
 
 @pytest.mark.parametrize("change", [{"cases": 101}, {"seed": 5}])
@@ -54,46 +71,54 @@ def test_a_record_made_with_other_settings_is_not_reused(tmp_path: Path, change)
     given = {"cases": 100, "seed": 0, "jobs": 1, "out": tmp_path}
     list(audit.audit(["phi1"], ["float64"], **given))
     (again,) = audit.audit(["phi1"], ["float64"], **{**given, **change})
-    assert again.cases == change.get("cases", 100)
-    assert json.loads((tmp_path / "phi1-float64.json").read_text())["settings"][
-        "seed"
-    ] == change.get("seed", 0)
+    assert again.tally.cases == change.get("cases", 100)
+    record = audit_records.read(tmp_path / "phi1-float64.json")
+    for part in (record, record["stability"]):
+        assert part["settings"]["seed"] == change.get("seed", 0)
 
 
 def test_a_record_made_with_other_sources_is_not_reused(tmp_path: Path, monkeypatch) -> None:
     given = {"cases": 64, "jobs": 1, "out": tmp_path}
     list(audit.audit(["phi2"], ["float32"], **given))
     calls = []
-    sound = audit._tally_piece
-    monkeypatch.setattr(audit, "sources", lambda name: "other")
-    monkeypatch.setattr(audit, "_tally_piece", lambda piece: calls.append(piece) or sound(piece))
+    monkeypatch.setattr(audit, "sources", lambda *_: "other")
+    for name in ("_tally_piece", "_sample_piece"):
+        run = functools.partial(
+            lambda sound, piece: calls.append(piece) or sound(piece), getattr(audit, name)
+        )
+        monkeypatch.setattr(audit, name, run)
     list(audit.audit(["phi2"], ["float32"], **given))
-    assert calls
-
-
-def papers_recipe(readout, score_delta):
-    """t = log p' − log p, as the paper evaluates it."""
-    moved = SOUND(readout, score_delta)
-    before = torch.log_softmax(fc.value_of(readout.scores), -1)
-    after = torch.log_softmax(fc.value_of(readout.scores) + fc.value_of(score_delta), -1)
-    t = after - before
-    change = torch.where(t >= 0, -after.exp() * torch.expm1(-t), before.exp() * torch.expm1(t))
-    kept = torch.where(readout.attended, change, 0.0)
-    return dataclasses.replace(moved, change=fc.track(kept, fc.error_of(moved.change)))
-
-
-SOUND = response.reallocate
+    assert len(calls) == 2
 
 
 def test_the_papers_own_recipe_is_caught(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(response, "reallocate", papers_recipe)
+    monkeypatch.setattr(response, "reallocate", under_our_bound)
     result = command("--cases", "200", "--function", "probability_change", "--out", str(tmp_path))
     assert result.exit_code == 1
     record = json.loads((tmp_path / "probability_change-float64.json").read_text())
     assert record["violations"] > 20
     replayed = command("--replay", str(tmp_path / "probability_change-float64.json"))
     assert replayed.exit_code == 1
-    assert "violation" in replayed.output.splitlines()[-1]
+    assert "violation" in replayed.output
+
+
+def test_it_is_caught_where_its_own_bound_excuses_it(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(response, "reallocate", under_its_own_bound)
+    result = command("--cases", "200", "--function", "probability_change", "--out", str(tmp_path))
+    assert result.exit_code == 1
+    assert "0 violations" in result.output.splitlines()[-1]
+    assert result.output.splitlines()[-1].endswith("2 unstable")
+    for path in tmp_path.iterdir():
+        found = json.loads(path.read_text())["stability"]
+        assert found["bits"] > found["allowed"]
+        replayed = command("--replay", str(path))
+        assert replayed.exit_code == 1
+        assert replayed.output.splitlines()[-1].endswith("unstable")
+        assert f"{found['bits']:.1f} bits lost of {found['allowed']:.1f}" in replayed.output
+    monkeypatch.undo()
+    sound = command("--replay", str(tmp_path / "probability_change-float64.json"))
+    assert sound.exit_code == 0
+    assert "the code has changed" in sound.output
 
 
 @pytest.mark.parametrize("name", ["finite_response", "control_query"])
@@ -102,13 +127,20 @@ def test_a_replayed_case_is_measured_in_its_batch_and_shows_its_inputs(
 ) -> None:
     command("--cases", "100", "--function", name, "--out", str(tmp_path))
     path = tmp_path / f"{name}-float32.json"
-    found = audit.replay(path)
+    record = audit_records.read(path)
+    found = audit_records.replay(record)
+    assert found is not None
     assert found.in_place
-    assert found.sample.over_bound == found.record["worst_over_bound"]
+    assert found.measured.over_bound == record["worst_over_bound"]
+    lost = audit_records.replay_stability(record)
+    assert (lost is None) == (name == "control_query")  # a property
+    if lost is not None:
+        assert (lost.in_place, lost.measured) == (True, record["stability"]["bits"])
     shown = command("--replay", str(path))
     assert shown.exit_code == 0
-    for item in found.case.each.values():
-        assert str(item.tolist()) in shown.output
+    for case in (found.case, (lost or found).case):
+        for item in case.each.values():
+            assert str(item.tolist()) in shown.output
 
 
 @pytest.mark.parametrize("name", ["probability_change", "affine_features", "select_evictions"])
@@ -117,17 +149,20 @@ def test_inputs_that_are_no_longer_drawn_are_replayed_from_the_record(
 ) -> None:
     list(audit.audit([name], ["float32"], cases=40, jobs=1, out=tmp_path))
     path = tmp_path / f"{name}-float32.json"
-    drawn = audit.replay(path)
+    record = audit_records.read(path)
+    drawn = audit_records.replay(record)
     check = checks.CHECKS[name]
     other = dataclasses.replace(
         check, draw=lambda rng, dtype, count: check.draw(rng.spawn(1)[0], dtype, count)
     )
     monkeypatch.setitem(checks.CHECKS, name, other)
-    found = audit.replay(path)
-    assert not found.in_place
-    assert audit._saved(found.case) == audit._saved(drawn.case)
+    found = audit_records.replay(record)
+    assert drawn is not None
+    assert found is not None
+    assert (drawn.in_place, found.in_place) == (True, False)
+    assert audit_records._saved(found.case) == audit_records._saved(drawn.case)
     # On its own a case may take other paths through torch, but not past its bound.
-    assert 0 < found.sample.over_bound <= 1
+    assert 0 < found.measured.over_bound <= 1
     assert "from the record's inputs" in command("--replay", str(path)).output
 
 
@@ -171,8 +206,9 @@ def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
     assert isinstance(sound, Comparison)
     lost = dataclasses.replace(sound, compute=lambda case: sound.compute(case) * torch.nan)
     monkeypatch.setitem(checks.CHECKS, "phi1", lost)
-    (tally,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
-    assert tally.violations == 10
+    (found,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
+    assert found.tally.violations == 10
+    assert found.unstable
 
 
 @pytest.mark.parametrize("bound", [math.inf, math.nan])

@@ -11,7 +11,9 @@ import pytest
 
 from proofs.checks import CHECKS
 from proofs.comparison import DTYPES
+from proofs.comparisons import COMPARISONS
 from proofs.exhaustive import KERNELS, TARGET_ULPS
+from proofs.stability import allowed_bits
 
 KEPT = Path(__file__).parents[1] / "results" / "audit"
 MEDIAN = 100  # bound over actual error, in float64, that an audit may show
@@ -29,13 +31,14 @@ PATTERNS = 2**32  # of a float32
 SOURCES = """
 import json, proofs.audit as a, proofs.exhaustive as e
 audits = {name: a.sources(name) for name in a.CHECKS}
-print(json.dumps([audits, {name: e.sources(name) for name in e.KERNELS}]))
+samples = {name: a.sources(name, a.stability.sample) for name in a.CHECKS}
+print(json.dumps([audits, samples, {name: e.sources(name) for name in e.KERNELS}]))
 """
 
 
 @pytest.fixture(scope="module")
 def sources() -> list[dict[str, str]]:
-    """The hashes of what every check and every sweep runs."""
+    """The hashes of what every check, every sample and every sweep runs."""
     done = subprocess.run([sys.executable, "-c", SOURCES], capture_output=True, check=True)
     return json.loads(done.stdout)
 
@@ -69,6 +72,21 @@ def test_a_record_has_no_violation_and_is_of_the_code_at_hand(
         assert record["slack_quantiles"]["0.5"] <= MEDIAN
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_a_record_shows_a_stable_form_of_the_code_at_hand(
+    name: str, dtype: str, sources: list[dict[str, str]]
+) -> None:
+    record = read(f"{name}-{dtype}")
+    found = record["stability"]
+    assert found["settings"]["cases"] == found["cases"] >= CASES // 64
+    assert found["bits"] < found["allowed"] == allowed_bits(dtype)
+    assert found["settings"]["sources"] == sources[1][name], (
+        f"what {name} is held to has changed since: finite-calculus audit --cases "
+        f"{record['cases']} --function {name} --dtype {dtype} --out results/audit"
+    )
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_sweep_tried_every_float32_and_is_of_the_code_at_hand(
     name: str, sources: list[dict[str, str]]
@@ -76,7 +94,7 @@ def test_a_sweep_tried_every_float32_and_is_of_the_code_at_hand(
     record = read(f"exhaustive-{name}")
     assert (record["kernel"], record["inputs"], record["violations"]) == (name, PATTERNS, 0)
     assert 0 < record["ulps"] <= TARGET_ULPS
-    assert record["sources"] == sources[1][name], (
+    assert record["sources"] == sources[2][name], (
         f"what {name} runs has changed since: "
         f"finite-calculus audit --exhaustive --function {name} --out results/audit"
     )

@@ -8,11 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 import finite_calculus as fc
+from finite_calculus import response
 from finite_calculus.cli import app
 from native_checks import preflight
 from proofs import catalogue, checks, coq_check, ledger, native
 from proofs.comparison import Comparison
 from proofs.labels import REQUIRED
+from tests.recipes import under_its_own_bound
 
 LABEL = "main:response"
 
@@ -59,6 +61,15 @@ def test_a_broken_formula_in_the_torch_code_is_caught_and_named(monkeypatch) -> 
     assert any("finite_response float64" in failure for failure in found.rows[0].failures)
 
 
+def test_a_form_that_loses_its_digits_is_caught_and_named(monkeypatch) -> None:
+    monkeypatch.setattr(response, "reallocate", under_its_own_bound)
+    found = run_one(only="unlabelled:stable-change", cases=40)
+    assert found.failed == 1
+    failures = found.rows[0].failures
+    assert any("probability_change float64: not stable" in failure for failure in failures)
+    assert not any("beyond" in failure for failure in failures)
+
+
 def test_a_wrong_sign_in_a_statement_is_caught_and_named(monkeypatch) -> None:
     entry = catalogue.find(LABEL)
     first, *rest = entry.statements
@@ -102,7 +113,7 @@ def test_the_json_has_the_promised_fields(tmp_path) -> None:
     (entry,) = data["entries"]
     fields = {"label", "aliases", "kind", "proof", "scope", "coq", "reference_bits", "native"}
     assert fields | {"float64", "float32"} <= set(entry)
-    assert {"cases", "violations", "worst_over_bound"} == set(entry["float64"])
+    assert {"cases", "violations", "worst_over_bound", "bits_lost"} == set(entry["float64"])
 
 
 def test_why_shows_statement_assumptions_certificate_and_theorem() -> None:

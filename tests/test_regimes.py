@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import finite_calculus as fc
-from proofs.references import bank, effective
+from proofs.references import bank, effective, restoration
 from proofs.references.numbers import distance, prove
 
 # The project's promise for float64 in every regime.
@@ -308,6 +308,22 @@ def test_a_tiny_restoration_benefit_keeps_the_digits_that_two_norms_lose() -> No
     assert relative_error(ours, effective.restoration_benefit, **exact) <= PROMISE
     plain = error.square().sum() - (error + change).square().sum(-1)
     assert relative_error(plain, effective.restoration_benefit, **exact) >= 1e-6
+
+
+@pytest.mark.parametrize(("lead", "error"), [(20.0, 1e-9), (36.0, 1e-3), (50.0, 0.1)])
+def test_fishers_weight_of_a_dominant_key_keeps_the_digits_that_one_minus_p_loses(
+    lead: float, error: float
+) -> None:
+    scores, original = numbers(1, 1, 8), numbers(2, 1, 8)
+    scores[0, 3] = scores.max() + lead
+    original[0, 3] += lead
+    values, weight = numbers(3, 1, 8, 2), numbers(4, 1, 2, 3)
+    exact = {"scores": scores, "original_scores": original}
+    ours = fc.restoration_scores(fc.CachePair(scores, values, original, values), weight, "fisher")
+    assert relative_error(ours, restoration.fisher, **exact) <= PROMISE
+    p = torch.softmax(scores, -1)
+    plain = (p * (1 - p) * (original - scores) ** 2).sum(0)
+    assert relative_error(plain, restoration.fisher, **exact) >= error
 
 
 @pytest.mark.parametrize("position", [511, 30_011, 131_071, 999_983])

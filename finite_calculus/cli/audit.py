@@ -40,17 +40,19 @@ def audit(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
 ) -> None:
-    """Hold every function to its derived error bound on adversarial inputs.
+    """Hold every function to its derived error bound on adversarial inputs, and to the problem itself.
 
     Inputs are drawn from every regime where plain formulas fail; a case is a violation when the error,
-    measured in Arb, exceeds the bound derived for that very input. Exit code 1 on any violation.
+    measured in Arb, exceeds the bound derived for that very input. A bound follows the code, so one
+    case in 64 is also held to what a rounding of its inputs would do to the exact result: a function
+    that loses half of its digits beyond that is unstable. Exit code 1 on either.
 
     Example: `finite-calculus audit --cases 1e5 --function finite_response --out results/audit`
     """
     from proofs import audit as auditing
 
     if replay is not None:
-        raise typer.Exit(_replay(auditing, replay))
+        raise typer.Exit(_replay(replay))
     if exhaustive:
         raise typer.Exit(_exhaustive(function, jobs, out, quiet))
     if dtype not in (None, "float64", "float32"):
@@ -63,16 +65,17 @@ def audit(
     terminal = console()
     with Stages(terminal, quiet) as report:
         given = {"cases": _count(cases), "seed": seed, "jobs": jobs, "out": out}
-        tallies = list(auditing.audit(names, dtypes, **given, progress=report))
+        outcomes = list(auditing.audit(names, dtypes, **given, progress=report))
     if not quiet:
-        terminal.print(_audit_table(tallies))
-    violations = sum(tally.violations for tally in tallies)
+        terminal.print(_audit_table(outcomes))
+    tallies = [outcome.tally for outcome in outcomes]
     print(
         f"{sum(tally.cases for tally in tallies)} cases of {len(names)} checks: "
-        f"{violations} violations; largest error over bound "
-        f"{max(tally.worst_over_bound for tally in tallies):.3f}"
+        f"{sum(tally.violations for tally in tallies)} violations; largest error over bound "
+        f"{max(tally.worst_over_bound for tally in tallies):.3f}; "
+        f"{sum(outcome.unstable for outcome in outcomes)} unstable"
     )
-    raise typer.Exit(1 if violations else 0)
+    raise typer.Exit(1 if any(outcome.failed for outcome in outcomes) else 0)
 
 
 def _count(text: str) -> int:
@@ -86,29 +89,46 @@ def _count(text: str) -> int:
     return int(value)
 
 
-def _replay(auditing, path: Path) -> int:
-    """Print one replayed case; 1 if it still violates its bound."""
+def _replay(path: Path) -> int:
+    """Print the replayed cases of a record; 1 if one still violates its bound or loses its digits."""
+    from proofs import audit_records
+    from proofs.audit import sources
+
     try:
-        found = auditing.replay(path)
+        record = audit_records.read(path)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    record, sample = found.record, found.sample
-    print(f"{record['function']} {record['dtype']}, {record['worst']}")
+    bounded, stable = audit_records.replay(record), audit_records.replay_stability(record)
+    if bounded is None:
+        raise typer.BadParameter(
+            f"`{path}` must hold a record with a worst case; got one without errors."
+        )
+    name = f"{record['function']} {record['dtype']}"
+    if record["settings"]["sources"] != sources(record["function"]):
+        print("the code has changed since this record was made")
+    _print_case(f"{name}, nearest to its bound", bounded)
+    for error, bound in zip(bounded.measured.errors, bounded.measured.bounds, strict=True):
+        print(f"  error {error:.6e}  bound {bound:.6e}")
+    over = bounded.measured.over_bound
+    verdict = "within its bound" if over <= 1 else "violation"
+    print(f"largest error over bound {over:.6f}: {verdict}")
+    if stable is None:
+        return 0 if over <= 1 else 1
+    _print_case(f"{name}, the most digits lost", stable)
+    allowed = record["stability"]["allowed"]
+    verdict = "stable" if stable.measured < allowed else "unstable"
+    print(f"{stable.measured:.1f} bits lost of {allowed:.1f} allowed: {verdict}")
+    return 0 if over <= 1 and stable.measured < allowed else 1
+
+
+def _print_case(title: str, found) -> None:
+    print(f"{title}: {found.place}")
     for name, item in {**found.case.each, **found.case.shared}.items():
         print(f"  {name} = {item.tolist() if hasattr(item, 'tolist') else item}")
     if not found.in_place:
         print(
             "other cases are drawn now: this one is measured on its own, from the record's inputs"
         )
-    if record["settings"]["sources"] != auditing.sources(record["function"]):
-        print("the code has changed since this record was made")
-    for error, bound in zip(sample.errors, sample.bounds, strict=True):
-        print(f"  error {error:.6e}  bound {bound:.6e}")
-    over = sample.over_bound
-    print(
-        f"largest error over bound {over:.6f}: {'violation' if not over <= 1 else 'within its bound'}"
-    )
-    return 0 if over <= 1 else 1
 
 
 def _exhaustive(function: str | None, jobs: int | None, out: Path | None, quiet: bool) -> int:
@@ -134,7 +154,7 @@ def _exhaustive(function: str | None, jobs: int | None, out: Path | None, quiet:
     return 1 if failed else 0
 
 
-def _audit_table(tallies) -> Table:
+def _audit_table(outcomes) -> Table:
     table = Table(title="Audit", header_style="bold", pad_edge=False)
     columns = (
         "function",
@@ -143,11 +163,13 @@ def _audit_table(tallies) -> Table:
         "violations",
         "error/bound",
         "bound/error median",
-        "bits",
+        "bits lost",
+        "bits of Arb",
     )
     for column in columns:
         table.add_column(column, no_wrap=True, justify="left" if column == "function" else "right")
-    for tally in tallies:
+    for outcome in outcomes:
+        tally, lost = outcome.tally, outcome.stability
         table.add_row(
             tally.function,
             tally.dtype,
@@ -155,7 +177,8 @@ def _audit_table(tallies) -> Table:
             str(tally.violations),
             f"{tally.worst_over_bound:.3f}",
             f"{tally.slack_quantile(0.5):.3g}",
+            f"{lost.bits:.1f} of {lost.allowed:.1f}" if lost else "–",
             str(tally.reference_bits or "–"),
-            style="bold red" if tally.violations else None,
+            style="bold red" if outcome.failed else None,
         )
     return table

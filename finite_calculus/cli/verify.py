@@ -60,7 +60,7 @@ def verify(
     if not quiet:
         terminal.print(_table(found))
         terminal.print(
-            "float64, float32: cases beyond their bound / cases, largest error over its bound"
+            "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost"
         )
     _print_failures(found)
     coq_missing = require_coq and found.coq_status != "checked"
@@ -105,10 +105,11 @@ def _table(found) -> Table:
 
 
 def _numeric_text(numeric) -> str:
-    """Violations of cases, and the largest error over its bound."""
+    """Violations of cases, the largest error over its bound, the most bits lost."""
     if numeric is None:
         return "–"
-    return f"{numeric.violations}/{numeric.cases} {numeric.worst_over_bound:.2f}"
+    lost = "–" if numeric.bits_lost is None else f"{numeric.bits_lost:.0f}"
+    return f"{numeric.violations}/{numeric.cases} {numeric.worst_over_bound:.2f} {lost}"
 
 
 def _print_failures(found) -> None:

@@ -72,6 +72,30 @@ def anchor_residual(num, query_input, anchor_input, features, values, mask, **_)
     return [[x * v for v in row] for x, row in zip(change, rows, strict=True)]
 
 
+def output_terms(num, query_input, features, values, gauge, mask, **_) -> Vector:
+    """Σ_i |u_i ΔM_i|: the size of what the readout is summed from."""
+    rows = matrix(num, query_input, features, values, gauge, mask)
+    sizes = [[abs(u * x) for x in row] for u, row in zip(query_input, rows, strict=True)]
+    return [total(num, column) for column in zip(*sizes, strict=True)]
+
+
+def residual_terms(num, query_input, features, values, gauge, mask, head_projection, **_) -> Vector:
+    """The same through |W_o|."""
+    sizes = output_terms(num, query_input, features, values, gauge, mask)
+    return weigh(num, sizes, [[abs(w) for w in row] for row in head_projection])
+
+
+def anchor_terms(num, query_input, anchor_input, features, values, mask, **_) -> Vector:
+    """(c_j + c_j^anchor)|uᵀa_j|‖v_j − μ‖_∞: the size of what cancels in the residual of a token."""
+    zero = [num.real(0.0)] * len(query_input)
+    inputs = (query_input, anchor_input)
+    here, there = (attend(mask, coefficients(num, u, features, zero, mask)) for u in inputs)
+    scores = [abs(dot(num, query_input, a)) for a in attend(mask, features)]
+    centred = [max(abs(v) for v in row) for row in _centred(num, attend(mask, values))]
+    parts = zip(here, there, scores, centred, strict=True)
+    return [(c + b) * s * v for c, b, s, v in parts]
+
+
 def curvature(num, query_input, features, reference, **_) -> Matrix:
     """Σ c̃ (Pᵀã)(Pᵀã)ᵀ in the reference-key gauge."""
     gauge = features[reference]
