@@ -43,10 +43,14 @@ def deletion_response(
 def deletion_jacobian(
     readout: Readout, removed: Bool[Tensor, "candidates keys"]
 ) -> Float[Tensor, "*batch candidates width"]:
-    """First-order control αy − w_G = −Σ_G p (v − y) of Appendix G."""
-    removed = _check_removed(readout, removed)
-    weights = torch.where(removed, readout.probs.unsqueeze(-2), 0.0)
-    return -torch.matmul(weights, readout.centred)
+    """First-order control αy − w_G = −Σ_G p (v − y) of Appendix G.
+
+    Over all keys the sum is zero, so a group with more than half of the mass is summed from the rest.
+    """
+    removed, probs = _check_removed(readout, removed), readout.probs.unsqueeze(-2)
+    heavy = torch.where(removed, probs, 0.0).sum(-1, keepdim=True) > 0.5
+    lighter = torch.where(removed ^ heavy, torch.where(heavy, probs, -probs), 0.0)
+    return torch.matmul(lighter, readout.centred)
 
 
 def select_evictions(

@@ -1,9 +1,9 @@
 """Whether a computation keeps the digits that its inputs determine: its error beside the problem's own.
 
 A running error analysis excuses a formula that cancels, since its bound grows with its error. Here the
-error is held against the problem instead: to one rounding of the result, and to what moving the inputs
-by at most one rounding each does to the exact result, which no algorithm can undercut by much. What an
-error lies above that is lost, in bits; a form that loses half of the digits is not stable.
+error of every entry is held against the problem instead: to one rounding of the entry, and to what
+moving the inputs by at most one rounding each does to its exact value, which no algorithm can undercut
+by much. What an error lies above that is lost, in bits; a form that loses half of the digits is not stable.
 
 What reads effective weights reads rounded numbers, which in a poor gauge are far larger than the result:
 there the rounding of the weights cannot be avoided either.
@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from flint import arb
 
 from proofs.cases import Batch
 from proofs.comparison import DTYPES, Comparison, Place, plain
@@ -78,24 +79,33 @@ def sample(check: Comparison, dtype: str, cases: int, *, seed: int = 0) -> Stabi
 
 
 def lost_bits(check: Comparison, dtype: str, batch: Batch, *, seed: int) -> list[float]:
-    """For every case, log2 of its largest error over what is unavoidable; 0 or less if none are lost.
-
-    A case whose result is zero and stays zero, as when it is clamped, has no digits to lose.
-    """
+    """For every case, the most bits that an entry of its result has lost; 0 or less if none has."""
     info = np.finfo(DTYPES[dtype])
     rng = np.random.default_rng((seed, 1))
     moved = [_moved(batch, info.dtype, rng) for _ in range(_DRAWS)]
     lost = []
     for index, found in enumerate(check.measure(batch)):
-        effect = max(_effect(check, batch, other, index) for other in moved)
-        if found.scale == effect == 0:
-            lost.append(0.0)
-            continue
-        size = found.scale + effect / _MOVE + _terms(check.function, batch, index)
-        unavoidable = float(info.eps) / 2 * size
-        floor = float(info.smallest_normal)
-        lost.append(math.log2(max(found.errors) + floor) - math.log2(unavoidable + floor))
+        terms = _terms(check.function, batch, index)
+        exact, *others = (_exact(check, inputs, index) for inputs in (batch, *moved))
+        entries = zip(found.errors, exact, *others, strict=True)
+        bits = [_lost(error, size, changed, terms, info) for error, size, *changed in entries]
+        lost.append(max(bits, default=0.0))
     return lost
+
+
+def _lost(error: float, exact: arb, changed: list[arb], terms: float, info: np.finfo) -> float:
+    """log2 of an error over what is unavoidable.
+
+    An entry that is zero and stays zero, as when it is clamped, has no digits to lose.
+    """
+    with arb_precision(_DIFFERENCE_BITS):
+        effect = max(abs(float((other - exact).mid())) for other in changed)
+    scale = abs(float(exact.mid()))
+    if scale == effect == 0:
+        return 0.0
+    unavoidable = float(info.eps) / 2 * (scale + effect / _MOVE + terms)
+    floor = float(info.smallest_normal)
+    return math.log2(error + floor) - math.log2(unavoidable + floor)
 
 
 def _moved(batch: Batch, dtype: np.dtype, rng: np.random.Generator) -> Batch:
@@ -110,12 +120,8 @@ def _moved(batch: Batch, dtype: np.dtype, rng: np.random.Generator) -> Batch:
     return Batch(*[{name: move(item) for name, item in part.items()} for part in parts])
 
 
-def _effect(check: Comparison, batch: Batch, moved: Batch, index: int) -> float:
-    """The largest change of the exact result."""
-    here, there = (prove(check.reference, plain(of.case(index)))[0] for of in (batch, moved))
-    with arb_precision(_DIFFERENCE_BITS):
-        changes = [abs(float((b - a).mid())) for a, b in zip(here, there, strict=True)]
-    return max(changes, default=0.0)
+def _exact(check: Comparison, batch: Batch, index: int) -> list[arb]:
+    return prove(check.reference, plain(batch.case(index)))[0]
 
 
 def _terms(name: str, batch: Batch, index: int) -> float:

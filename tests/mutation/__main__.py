@@ -34,6 +34,7 @@ TESTS = (
     "effective",
     "exhaustive",
     "kernels",
+    "margin",
     "mixed_types",
     "pinned_bounds",
     "quantise",
