@@ -46,9 +46,12 @@ def head_gradient(
 
 
 def norm(writes: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch"]:
-    """‖o‖₂ of each projected write, measured in its largest entry: squares of small ones underflow."""
-    largest = value_of(writes).detach().abs().amax(-1, keepdim=True)
-    unit = torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
+    """‖o‖₂ of each projected write, in units of a power of two near its largest entry.
+
+    The squares of small writes would underflow; a power of two changes no digit of the others.
+    """
+    _, exponent = torch.frexp(value_of(writes).detach().abs().amax(-1, keepdim=True))
+    unit = torch.exp2((exponent - 1).to(writes.dtype))
     return torch.linalg.vector_norm(writes / unit, dim=-1) * unit.squeeze(-1)
 
 

@@ -18,10 +18,21 @@ def test_squares_that_underflow_or_overflow_do_not_matter(dtype, exponents) -> N
     sides = torch.tensor([[3.0, 4.0], [-5.0, 12.0], [0.0, -1.0]], dtype=dtype)
     found = norm(torch.ldexp(sides, torch.tensor(exponent)))
     lengths = torch.tensor([5.0, 13.0, 1.0], dtype=dtype)
-    # One rounding each for the quotients, the length and the product.
-    error = (torch.ldexp(found, torch.tensor(-exponent)) - lengths).abs()
-    assert bool((error <= 3 * torch.finfo(dtype).eps * lengths).all())
+    assert torch.equal(torch.ldexp(found, torch.tensor(-exponent)), lengths)
     assert not norm(torch.zeros(2, 3, dtype=dtype)).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_digit_of_an_ordinary_length_is_changed(dtype) -> None:
+    sides = torch.randn(500, 7, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    assert torch.equal(norm(sides), torch.linalg.vector_norm(sides, dim=-1))
+
+
+def test_the_smallest_and_the_largest_numbers_have_a_length() -> None:
+    for dtype in DTYPES:
+        info = torch.finfo(dtype)
+        sides = torch.tensor([[info.smallest_normal * info.eps, 0.0], [info.max, 0.0]], dtype=dtype)
+        assert torch.equal(norm(sides), sides[:, 0])
 
 
 def test_the_bound_of_a_small_write_is_in_proportion_to_it() -> None:
