@@ -5,8 +5,8 @@ error of every entry is held against the problem instead: to one rounding of the
 moving the inputs by at most one rounding each does to its exact value, which no algorithm can undercut
 by much. What an error lies above that is lost, in bits; a form that loses half of the digits is not stable.
 
-What reads effective weights reads rounded numbers, which in a poor gauge are far larger than the result:
-there the rounding of the weights cannot be avoided either.
+Effective weights are formed and read by way of numbers that are stored, hence rounded, and that in a
+poor gauge are far larger than the result: there their rounding cannot be avoided either.
 """
 
 import math
@@ -27,8 +27,9 @@ BATCH = 4
 _MOVE = 2.0**-30
 _DRAWS = 3
 _DIFFERENCE_BITS = 4096
-# The size of the rounded terms that a result is formed from by its definition.
+# For every entry, the size of the rounded terms that it is formed from by its definition.
 _TERMS = {
+    "effective_weights": effective.matrix_terms,
     "EffectiveWeights.output": effective.output_terms,
     "residual_write": effective.residual_terms,
     "anchor_residual": effective.anchor_terms,
@@ -85,21 +86,20 @@ def lost_bits(check: Comparison, dtype: str, batch: Batch, *, seed: int) -> list
     moved = [_moved(batch, info.dtype, rng) for _ in range(_DRAWS)]
     lost = []
     for index, found in enumerate(check.measure(batch)):
-        terms = _terms(check.function, batch, index)
         exact, *others = (_exact(check, inputs, index) for inputs in (batch, *moved))
-        entries = zip(found.errors, exact, *others, strict=True)
-        bits = [_lost(error, size, changed, terms, info) for error, size, *changed in entries]
-        lost.append(max(bits, default=0.0))
+        terms = _terms(check.function, batch, index, len(exact))
+        entries = zip(found.errors, terms, exact, *others, strict=True)
+        lost.append(max((_lost(*entry, info=info) for entry in entries), default=0.0))
     return lost
 
 
-def _lost(error: float, exact: arb, changed: list[arb], terms: float, info: np.finfo) -> float:
-    """log2 of an error over what is unavoidable.
+def _lost(error: float, terms: float, exact: arb, *moved: arb, info: np.finfo) -> float:
+    """log2 of the error of an entry over what is unavoidable.
 
     An entry that is zero and stays zero, as when it is clamped, has no digits to lose.
     """
     with arb_precision(_DIFFERENCE_BITS):
-        effect = max(abs(float((other - exact).mid())) for other in changed)
+        effect = max(abs(float((other - exact).mid())) for other in moved)
     scale = abs(float(exact.mid()))
     if scale == effect == 0:
         return 0.0
@@ -124,9 +124,8 @@ def _exact(check: Comparison, batch: Batch, index: int) -> list[arb]:
     return prove(check.reference, plain(batch.case(index)))[0]
 
 
-def _terms(name: str, batch: Batch, index: int) -> float:
-    """The largest size of the rounded terms, if a result is formed from such."""
+def _terms(name: str, batch: Batch, index: int, entries: int) -> list[float]:
+    """The size of the rounded terms of every entry, if a result is formed from such."""
     if name not in _TERMS:
-        return 0.0
-    sizes, _ = prove(_TERMS[name], plain(batch.case(index)))
-    return max(float(size.mid()) for size in sizes)
+        return [0.0] * entries
+    return [float(size.mid()) for size in prove(_TERMS[name], plain(batch.case(index)))[0]]

@@ -65,35 +65,44 @@ def anchor_residual(num, query_input, anchor_input, features, values, mask, **_)
     there = coefficients(num, anchor_input, features, zero, mask)
     scores = [dot(num, query_input, a) for a in features]
     change = [(c - b) * s for c, b, s in zip(here, there, scores, strict=True)]
-    kept = _centred(num, attend(mask, values))
-    blank = [num.real(0.0)] * len(values[0])
-    remaining = iter(kept)
-    rows = [next(remaining) if attended else blank for attended in mask]
+    rows = _centred_rows(num, values, mask)
     return [[x * v for v in row] for x, row in zip(change, rows, strict=True)]
+
+
+def matrix_terms(num, query_input, features, values, gauge, mask, **_) -> Matrix:
+    """Σ c |a| |v − μ|: the size of what each entry of ΔM is summed from."""
+    kept = attend(mask, coefficients(num, query_input, features, gauge, mask))
+    shifted = [_sizes(sub(a, gauge)) for a in attend(mask, features)]
+    centred = [_sizes(v) for v in _centred(num, attend(mask, values))]
+    return [
+        weigh(num, [c * a[i] for c, a in zip(kept, shifted, strict=True)], centred)
+        for i in range(len(query_input))
+    ]
 
 
 def output_terms(num, query_input, features, values, gauge, mask, **_) -> Vector:
     """Σ_i |u_i ΔM_i|: the size of what the readout is summed from."""
     rows = matrix(num, query_input, features, values, gauge, mask)
-    sizes = [[abs(u * x) for x in row] for u, row in zip(query_input, rows, strict=True)]
-    return [total(num, column) for column in zip(*sizes, strict=True)]
+    return weigh(num, _sizes(query_input), [_sizes(row) for row in rows])
 
 
 def residual_terms(num, query_input, features, values, gauge, mask, head_projection, **_) -> Vector:
     """The same through |W_o|."""
-    sizes = output_terms(num, query_input, features, values, gauge, mask)
-    return weigh(num, sizes, [[abs(w) for w in row] for row in head_projection])
+    terms = output_terms(num, query_input, features, values, gauge, mask)
+    return weigh(num, terms, [_sizes(row) for row in head_projection])
 
 
-def anchor_terms(num, query_input, anchor_input, features, values, mask, **_) -> Vector:
-    """(c_j + c_j^anchor)|uᵀa_j|‖v_j − μ‖_∞: the size of what cancels in the residual of a token."""
+def anchor_terms(num, query_input, anchor_input, features, values, mask, **_) -> Matrix:
+    """(c_j + c_j^anchor)|uᵀa_j||v_j − μ|: the size of what cancels in the residual of a token."""
     zero = [num.real(0.0)] * len(query_input)
     inputs = (query_input, anchor_input)
-    here, there = (attend(mask, coefficients(num, u, features, zero, mask)) for u in inputs)
-    scores = [abs(dot(num, query_input, a)) for a in attend(mask, features)]
-    centred = [max(abs(v) for v in row) for row in _centred(num, attend(mask, values))]
-    parts = zip(here, there, scores, centred, strict=True)
-    return [(c + b) * s * v for c, b, s, v in parts]
+    here, there = (coefficients(num, u, features, zero, mask) for u in inputs)
+    weights = [
+        (c + b) * abs(dot(num, query_input, a))
+        for c, b, a in zip(here, there, features, strict=True)
+    ]
+    rows = [_sizes(row) for row in _centred_rows(num, values, mask)]
+    return [[w * v for v in row] for w, row in zip(weights, rows, strict=True)]
 
 
 def curvature(num, query_input, features, reference, **_) -> Matrix:
@@ -204,6 +213,16 @@ def aligned_rate(num, predictions, reference, **_) -> Number:
     """max(0, Σfh/Σh²)."""
     rate = dot(num, predictions, reference) / dot(num, reference, reference)
     return num.maximum(num.real(0.0), rate)
+
+
+def _centred_rows(num, values: Matrix, mask: list[bool]) -> Matrix:
+    """v − μ at the attended keys, zero elsewhere."""
+    kept, blank = iter(_centred(num, attend(mask, values))), [num.real(0.0)] * len(values[0])
+    return [next(kept) if attended else blank for attended in mask]
+
+
+def _sizes(numbers: Vector) -> Vector:
+    return [abs(x) for x in numbers]
 
 
 def _centred(num, values: Matrix) -> Matrix:
