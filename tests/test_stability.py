@@ -5,14 +5,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
-import finite_calculus as fc
 from finite_calculus import response
 from proofs.comparison import DTYPES, Place, run
 from proofs.comparisons import COMPARISONS
 from proofs.stability import Stability, allowed_bits, lost_bits, sample
-from tests.recipes import under_its_own_bound
+from tests.recipes import PLAIN, under_its_own_bound
 
 CASES = 96
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -39,47 +37,6 @@ def test_a_cancelling_form_is_seen_although_its_own_bound_excuses_it(
     place = found.worst
     batch = COMPARISONS[name].batch(dtype, place.seed, place.count)
     assert lost_bits(COMPARISONS[name], dtype, batch, seed=place.seed)[place.index] == found.bits
-
-
-def readout(case):
-    return fc.freeze(case["scores"], case["values"], mask=case["mask"])
-
-
-def joint_difference(case):
-    base, edits = readout(case), (case["score_delta"], case["value_delta"])
-    parts = fc.key_response(base, edits[0]) + fc.value_response(base, edits[1])
-    return fc.finite_response(base, *edits) - parts
-
-
-def deletion_from_the_group(case):
-    base = readout(case)
-    weights = torch.where(case["removed"], base.probs.unsqueeze(-2), 0.0)
-    return -torch.matmul(weights, base.centred)
-
-
-def fisher_by_subtraction(case):
-    probs = fc.freeze(case["scores"], case["values"]).probs
-    delta = case["original_scores"] - case["scores"]
-    return (probs * (1 - probs) * delta * delta).sum(-2)
-
-
-def difference_of_norms(case):
-    error, moved = case["error"], case["error"].unsqueeze(-2) + case["change"]
-    return (error * error).sum(-1, keepdim=True) - (moved * moved).sum(-1)
-
-
-def phi1_quotient(case):
-    x = case["x"]
-    return torch.where(x == 0, 1.0, (torch.exp(x) - 1) / torch.where(x == 0, 1.0, x))
-
-
-PLAIN = {
-    "phi1": phi1_quotient,
-    "interaction": joint_difference,
-    "deletion_jacobian": deletion_from_the_group,
-    "restoration_scores.fisher": fisher_by_subtraction,
-    "restoration_benefit": difference_of_norms,
-}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
