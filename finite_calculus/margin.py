@@ -50,7 +50,7 @@ def norm(writes: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch"]:
 
     The squares of small writes would underflow; a power of two changes no digit of the others.
     """
-    _, exponent = torch.frexp(value_of(writes).detach().abs().amax(-1, keepdim=True))
+    _, exponent = torch.frexp(value_of(writes).abs().amax(-1, keepdim=True))
     unit = torch.exp2((exponent - 1).to(writes.dtype))
     return torch.linalg.vector_norm(writes / unit, dim=-1) * unit.squeeze(-1)
 

@@ -310,6 +310,23 @@ def test_a_tiny_restoration_benefit_keeps_the_digits_that_two_norms_lose() -> No
     assert relative_error(plain, effective.restoration_benefit, **exact) >= 1e-6
 
 
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(("depth", "error"), [(20.0, 1e-9), (36.0, 1e-2), (300.0, 1.0)])
+def test_first_order_deletion_is_summed_from_the_side_that_loses_no_digits(
+    depth: float, error: float, alone: bool
+) -> None:
+    scores, values = numbers(1, 8), numbers(2, 8, 3)
+    scores[0] = -depth
+    removed = (torch.arange(8) == 0) == alone  # the faint key, or all the others
+    exact = {"mask": MASK_ALL, "scores": scores, "values": values, "removed": removed[None]}
+    readout = fc.freeze(scores, values)
+    ours = fc.deletion_jacobian(readout, removed[None])
+    assert relative_error(ours, bank.deletion_jacobian, **exact) <= PROMISE
+    weights = torch.where(torch.arange(8) == 0, 0.0, readout.probs)
+    heavier = (weights if alone else -weights) @ readout.centred
+    assert relative_error(heavier, bank.deletion_jacobian, **exact) >= error
+
+
 @pytest.mark.parametrize(("lead", "error"), [(20.0, 1e-9), (36.0, 1e-3), (50.0, 0.1)])
 def test_fishers_weight_of_a_dominant_key_keeps_the_digits_that_one_minus_p_loses(
     lead: float, error: float
