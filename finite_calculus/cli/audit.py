@@ -30,7 +30,7 @@ def audit(
         Path | None, typer.Option(help="Directory for the records; finished ones are not repeated.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(help="Run the worst case of a record again, and stop.")
+        Path | None, typer.Option(help="Run the worst cases of a record again, and stop.")
     ] = None,
     exhaustive: Annotated[
         bool,
