@@ -47,6 +47,15 @@ def read(name: str) -> dict[str, Any]:
     return json.loads((KEPT / f"{name}.json").read_text())
 
 
+def outgrown(record: dict[str, Any]) -> str:
+    """Which command makes a record again."""
+    return (
+        f"what {record['function']} runs has changed since: finite-calculus audit --cases "
+        f"{record['cases']} --function {record['function']} --dtype {record['dtype']} "
+        f"--out results/audit"
+    )
+
+
 def test_there_is_a_record_of_every_check_and_kernel_and_no_other() -> None:
     wanted = {f"{name}-{dtype}" for name, dtype in itertools.product(CHECKS, DTYPES)}
     wanted |= {f"exhaustive-{name}" for name in KERNELS}
@@ -63,10 +72,7 @@ def test_a_record_has_no_violation_and_is_of_the_code_at_hand(
     assert record["violations"] == 0
     assert record["cases"] == record["settings"]["cases"] >= (MANY if name in LONG else CASES)
     assert record["worst_over_bound"] <= 1
-    assert record["settings"]["sources"] == sources[0][name], (
-        f"what {name} runs has changed since: finite-calculus audit --cases {record['cases']} "
-        f"--function {name} --dtype {dtype} --out results/audit"
-    )
+    assert record["settings"]["sources"] == sources[0][name], outgrown(record)
     # Where no error was seen at all there is no ratio.
     if dtype == "float64" and record["slack"]:
         assert record["slack_quantiles"]["0.5"] <= MEDIAN
@@ -81,10 +87,7 @@ def test_a_record_shows_a_stable_form_of_the_code_at_hand(
     found = record["stability"]
     assert found["settings"]["cases"] == found["cases"] >= CASES // 64
     assert found["bits"] < found["allowed"] == allowed_bits(dtype)
-    assert found["settings"]["sources"] == sources[1][name], (
-        f"what {name} is held to has changed since: finite-calculus audit --cases "
-        f"{record['cases']} --function {name} --dtype {dtype} --out results/audit"
-    )
+    assert found["settings"]["sources"] == sources[1][name], outgrown(record)
 
 
 @pytest.mark.parametrize("name", KERNELS)
