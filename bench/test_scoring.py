@@ -11,7 +11,7 @@ import torch
 
 from bench.scoring import DenseLayer, place
 from finite_calculus.checkpoints import available, load
-from finite_calculus.checkpoints.tasks import retrieval_pair
+from finite_calculus.tasks.synthetic import retrieval_pair
 from finite_calculus.models import Instrument, attach
 from finite_calculus.search import TOKEN_KINDS, prepare_search, score
 

@@ -30,8 +30,9 @@ import torch
 import transformers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from finite_calculus.checkpoints import tasks, vocabulary
-from finite_calculus.checkpoints.tasks import TASKS, Task
+from finite_calculus.checkpoints import vocabulary
+from finite_calculus.tasks import synthetic as tasks
+from finite_calculus.tasks.synthetic import TASKS, Task
 
 Row = list[tuple[str, bool]]
 PACKAGE = Path(tasks.__file__).parent / "embedded"

@@ -8,6 +8,7 @@ from finite_calculus.checkpoints.errors import CheckpointError as CheckpointErro
 from finite_calculus.checkpoints.registry import (
     KNOWN as KNOWN,
     Checkpoint as Checkpoint,
+    architecture as architecture,
     checkpoint as checkpoint,
 )
 from finite_calculus.checkpoints.status import (

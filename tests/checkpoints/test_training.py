@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finite_calculus.checkpoints import tasks, training_record
+from finite_calculus.checkpoints import training_record
+from finite_calculus.tasks import synthetic as tasks
 
 SCRIPT = Path(__file__).parents[2] / "bench" / "train_embedded.py"
 

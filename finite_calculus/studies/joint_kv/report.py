@@ -1,43 +1,42 @@
 """Tables of the joint study, from its records alone, in the order of the paper's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from finite_calculus.studies.joint_results import (
-    COMPARATORS,
-    PREDICTORS,
-    Row,
-    Setting,
-    results,
+from finite_calculus.harness import Records, Table
+from finite_calculus.harness.checks import CheckRow, totals
+from finite_calculus.harness.metrics import (
+    correlation,
+    mean_error,
+    sign_accuracy,
+    top_two_recall,
 )
-from finite_calculus.studies.metrics import correlation, mean_error, sign_accuracy, top_two_recall
-from finite_calculus.studies.tables import Table, number
+from finite_calculus.harness.tables import number
+from finite_calculus.studies.joint_kv.results import COMPARATORS, PREDICTORS, Setting, results
+from finite_calculus.studies.joint_kv.rows import Intervention
+from finite_calculus.studies.joint_kv.settings import JointKVSettings
 
-_IDENTITY = ("task", "layer", "pair", "span", "kind", "strength")
 _LISTED = (
     *("task", "layer", "pair", "span", "effect", "part_key", "part_value", "part_interaction"),
     *("executed_interaction", "interaction_residual"),
 )
 
 
-def report(settings: Any, tables: Mapping[str, pa.Table]) -> list[Table]:
+def report(settings: JointKVSettings, records: Records) -> Iterator[Table]:
     """All tables of the study."""
-    records, audit = tables["records"].to_pylist(), tables["audit"].to_pylist()
-    full = [setting for setting in results(records, "joint") if setting.strength == 1]
-    return [
-        _coverage(full),
-        _ranking(full),
-        _paired(full, settings),
-        _interaction(full),
-        _single_kinds(records),
-        _strengths(records, settings),
-        _accuracy(records),
-        _audit(settings, records, audit),
-        _interventions(records),
-    ]
+    rows = records.rows(Intervention)
+    full = [setting for setting in results(rows, "joint") if setting.strength == 1]
+    yield _coverage(full)
+    yield _ranking(full)
+    yield _paired(full, settings)
+    yield _interaction(full)
+    yield _single_kinds(rows)
+    yield _strengths(rows, settings)
+    yield _accuracy(rows)
+    yield _audit(settings, records)
+    yield _interventions(rows)
 
 
 def _coverage(full: list[Setting]) -> Table:
@@ -74,7 +73,7 @@ def _ranking(full: list[Setting]) -> Table:
     )
 
 
-def _paired(full: list[Setting], settings: Any) -> Table:
+def _paired(full: list[Setting], settings: JointKVSettings) -> Table:
     rows = []
     for s in full:
         for name in COMPARATORS:
@@ -120,12 +119,12 @@ def _interaction(full: list[Setting]) -> Table:
     )
 
 
-def _single_kinds(records: Sequence[Row]) -> Table:
+def _single_kinds(interventions: Sequence[Intervention]) -> Table:
     rows = [
         (s.task, s.layer, kind, mean_error(s.predicted("exact joint"), s.executed),
          mean_error(s.predicted("zero"), s.executed))
         for kind in ("key", "value")
-        for s in results(records, kind)
+        for s in results(interventions, kind)
     ]  # fmt: skip
     return Table(
         "single",
@@ -136,8 +135,8 @@ def _single_kinds(records: Sequence[Row]) -> Table:
     )
 
 
-def _strengths(records: Sequence[Row], settings: Any) -> Table:
-    every = list(results(records, "joint"))
+def _strengths(interventions: Sequence[Intervention], settings: JointKVSettings) -> Table:
+    every = list(results(interventions, "joint"))
     swept = {(s.task, s.layer) for s in every if s.strength != 1}
     rows = []
     for s in sorted(every, key=lambda item: (item.task, item.layer, item.strength)):
@@ -159,13 +158,13 @@ def _strengths(records: Sequence[Row], settings: Any) -> Table:
     )  # fmt: skip
 
 
-def _accuracy(records: Sequence[Row]) -> Table:
-    seen = {(row["task"], row["pair"]): (row["answer"], row["baseline"]) for row in records}
+def _accuracy(interventions: Sequence[Intervention]) -> Table:
+    baselines = {(row.task, row.pair): (row.answer, row.baseline) for row in interventions}
     rows = []
-    for task in dict.fromkeys(row["task"] for row in records):
+    for task in dict.fromkeys(row.task for row in interventions):
         right = [
             (margin > 0) == (answer == "A")
-            for (name, _), (answer, margin) in seen.items()
+            for (name, _), (answer, margin) in baselines.items()
             if name == task
         ]
         rows.append((task, len(right), 100 * sum(right) / len(right)))
@@ -178,41 +177,54 @@ def _accuracy(records: Sequence[Row]) -> Table:
     )
 
 
-def _audit(settings: Any, records: Sequence[Row], audit: Sequence[Row]) -> Table:
-    listed = {tuple(row[name] for name in _IDENTITY) for row in records}
+def _audit(settings: JointKVSettings, records: Records) -> Table:
+    rows = records.rows(Intervention)
+    checks, failed = totals(records.rows(CheckRow))
     most = {
-        name: max(row[name] for row in audit)
-        for name in ("sparse_dense", "effective", "local", "control_drift", "row_drift")
+        "sparse against dense, float64": [r.predicted_joint - r.dense for r in rows],
+        "effective matrices against sparse, float64": [
+            r.predicted_joint - r.effective for r in rows
+        ],
+        "local prediction against executed float32": [
+            r.local_executed - r.local_predicted for r in rows
+        ],
+        "control margin, batch against single": [r.control_drift for r in rows],
     }
-    expected = settings.pairs * sum(
-        8 * (3 + sum(strength != 1 for strength in place.strengths)) for place in settings.places
-    )
-    rows = (
-        ("executed interventions", len(records)),
-        ("expected interventions", expected),
-        ("duplicates", len(records) - len(listed)),
-        ("setting–pairs", len(audit)),
-        ("checks recorded", sum(row["checks"] for row in audit)),
-        ("checks failed", sum(row["failed"] for row in audit)),
-        ("sparse against dense, float64, largest", number(most["sparse_dense"])),
-        ("effective matrices against sparse, float64, largest", number(most["effective"])),
-        ("local prediction against executed float32, largest", number(most["local"])),
-        ("control margin, batch against single, largest", number(most["control_drift"])),
-        ("unedited row of an edited batch, largest move", number(most["row_drift"])),
+    figures = [(f"{name}, largest", number(max(map(abs, apart)))) for name, apart in most.items()]
+    moved = max(abs(r.row_drift) for r in rows)
+    listed = (
+        ("executed interventions", len(rows)),
+        ("expected interventions", _expected(settings, records)),
+        ("duplicates", len(rows) - len({r.place for r in rows})),
+        ("setting–pairs", len({(r.task, r.layer, r.pair) for r in rows})),
+        ("checks recorded", checks),
+        ("checks failed", failed),
+        *figures,
+        ("unedited row of an edited batch, largest move", number(moved)),
     )
     return Table(
         "audit",
         "Numerical audit",
         ("figure", "value"),
-        rows,
+        listed,
         "Local: contracted with the gradient, at the edited layer. Margins downstream are predictions.",
     )
 
 
-def _interventions(records: Sequence[Row]) -> Table:
+def _expected(settings: JointKVSettings, records: Records) -> int:
+    """Interventions that the plan asks for: every span of every pair, three kinds and the strengths."""
+    edits = {
+        task: sum(3 + len(place.strengths) - 1 for place in settings.at(task))
+        for task in settings.tasks
+    }
+    pairs: Any = [pair for manifest in records.manifests.values() for pair in manifest["pairs"]]
+    return sum(len(pair["spans"]) * edits[pair["task"]] for pair in pairs)
+
+
+def _interventions(interventions: Sequence[Intervention]) -> Table:
     rows = tuple(
-        tuple(row[name] for name in _LISTED)
-        for row in records
-        if row["executed_interaction"] is not None
+        tuple(getattr(row, name) for name in _LISTED)
+        for row in interventions
+        if row.executed_interaction is not None
     )
     return Table("interventions", "Every joint replacement", _LISTED, rows, only_csv=True)

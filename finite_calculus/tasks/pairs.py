@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from finite_calculus.models.spans import check_donor
-from finite_calculus.studies.settings import digest
+from finite_calculus.provenance.digests import digest
 
 LABELS = ("A", "B")
 Span = tuple[int, int]

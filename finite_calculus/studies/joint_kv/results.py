@@ -1,12 +1,13 @@
 """Records of the joint study as arrays: one setting is a task, a layer and a strength."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from finite_calculus.studies.bootstrap import Interval, paired_interval
+from finite_calculus.harness import Interval, paired_interval
+from finite_calculus.studies.joint_kv.rows import Intervention
+from finite_calculus.studies.joint_kv.settings import JointKVSettings
 
 # The predictors of the paper's tables, and where a record holds each; zero is not stored.
 PREDICTORS = {
@@ -18,12 +19,7 @@ PREDICTORS = {
     "dense": "dense",
 }
 COMPARATORS = ("zero", "first order", "separate", "quadratic")
-_COLUMNS = (
-    *("pair", "effect", "part_interaction", "part_quadratic", "executed_interaction"),
-    *(name for name in PREDICTORS.values() if name),
-)
-
-Row = Mapping[str, Any]
+_NUMBERS = tuple(f.name for f in fields(Intervention) if f.type in (float, float | None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +41,7 @@ class Setting:
         source = PREDICTORS[predictor]
         return np.zeros_like(self.executed) if source is None else self.columns[source]
 
-    def contrast(self, comparator: str, settings: Any) -> Interval:
+    def contrast(self, comparator: str, settings: JointKVSettings) -> Interval:
         """Error of exact joint minus that of a comparator, with its paired interval."""
         joint, other = (
             np.abs(self.predicted(name) - self.executed).ravel()
@@ -61,21 +57,21 @@ class Setting:
         )
 
 
-def results(records: Sequence[Row], kind: str) -> Iterator[Setting]:
+def results(rows: Sequence[Intervention], kind: str) -> Iterator[Setting]:
     """Settings of one kind of edit, in order of first appearance."""
-    grouped: dict[tuple[str, int, float], list[Row]] = {}
-    for row in records:
-        if row["kind"] == kind:
-            grouped.setdefault((row["task"], row["layer"], row["strength"]), []).append(row)
-    for place, rows in grouped.items():
-        yield Setting(*place, _arrays(rows))
+    grouped: dict[tuple[str, int, float], list[Intervention]] = {}
+    for row in rows:
+        if row.kind == kind:
+            grouped.setdefault((row.task, row.layer, row.strength), []).append(row)
+    for place, listed in grouped.items():
+        yield Setting(*place, _arrays(listed))
 
 
-def _arrays(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+def _arrays(rows: Sequence[Intervention]) -> dict[str, np.ndarray]:
     """Columns as (pairs, spans), sorted by pair and span; what is missing is not a number."""
-    ordered = sorted(rows, key=lambda row: (row["pair"], row["span"]))
-    pairs = len({row["pair"] for row in ordered})
+    ordered = sorted(rows, key=lambda row: (row.pair, row.span))
+    pairs = len({row.pair for row in ordered})
     return {
-        name: np.array([row[name] for row in ordered], dtype=float).reshape(pairs, -1)
-        for name in _COLUMNS
+        name: np.array([getattr(row, name) for row in ordered], dtype=float).reshape(pairs, -1)
+        for name in ("pair", *_NUMBERS)
     }

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from finite_calculus.studies.prompts import PairText
-from finite_calculus.studies.settings import digest
+from finite_calculus.provenance.digests import digest
+from finite_calculus.tasks.pairs import PairText
 
 REPOSITORY, REVISION = "stanfordnlp/sst2", "8d51e7e4887a4caaa95b3fbebbf53c0490b58bbb"
 SPLITS = ("train", "validation")

@@ -5,44 +5,41 @@ is compared relative to the sum of the absolute values of its terms. A probabili
 the terms of its score too: to first order it moves by p·ds, so it counts as p(1 + Σ|q||k|·scaling).
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from finite_calculus.studies.study import Arrays, Comparison, Rows
+from finite_calculus.harness import Comparison
+from finite_calculus.harness.study import Arrays
+from finite_calculus.studies.joint_kv.rows import Intervention
 
 
-def replay_unit(settings: Any, weights: Arrays, tensors: Arrays, rows: Rows) -> list[Comparison]:
+def replay_unit(
+    projections: Arrays, tensors: Arrays, rows: Sequence[Intervention]
+) -> Iterator[Comparison]:
     """Every recorded prediction of a unit beside its replay."""
-    found: list[Comparison] = []
-    for layer in sorted({row["layer"] for row in rows}):
-        mine = [row for row in rows if row["layer"] == layer]
-        held = {
-            name.removeprefix(f"{layer}."): array
+    for layer in sorted({row.layer for row in rows}):
+        start = f"{layer}."
+        kept = {
+            name.removeprefix(start): array
             for name, array in tensors.items()
-            if name.startswith(f"{layer}.")
+            if name.startswith(start)
         }
-        projection = weights[f"{layer}.output_projection"].astype(np.float64)
-        for n, row in enumerate(mine):
-            where = (
-                f"{row['task']}-{row['pair']:03d} layer {layer} span {row['span']} {row['kind']}"
-            )
-            replayed = _replay_row(row, held, projection) | _replay_write(n, held)
-            found += [
-                Comparison(where, name, row[name], value, scale)
-                for name, (value, scale) in replayed.items()
-            ]
-    return found
+        projection = projections[f"{layer}.output_projection"].astype(np.float64)
+        for n, row in enumerate(row for row in rows if row.layer == layer):
+            where = f"{row.task}-{row.pair:03d} layer {layer} span {row.span} {row.kind}"
+            replayed = _replay_row(row, kept, projection) | _replay_write(n, kept)
+            for name, (value, scale) in replayed.items():
+                yield Comparison(where, name, getattr(row, name), value, scale)
 
 
 def _replay_row(
-    row: Mapping[str, Any], held: Arrays, projection: np.ndarray
+    row: Intervention, kept: Arrays, projection: np.ndarray
 ) -> dict[str, tuple[float, float]]:
     """Each number of a record as (value, scale): G(a) = ⟨g, Σ_h a_h W_h⟩ and G of absolute terms."""
-    g = projection @ held["gradient"].astype(np.float64)
-    s, v, s_size = _bank(held, row, edited=False)
-    s2, v2, s2_size = _bank(held, row, edited=True)
+    g = projection @ kept["gradient"].astype(np.float64)
+    s, v, s_size = _bank(kept, row, edited=False)
+    s2, v2, s2_size = _bank(kept, row, edited=True)
     p, p2 = _softmax(s), _softmax(s2)
     d, eps = s2 - s, v2 - v
     y = np.einsum("hj,hjc->hc", p, v)
@@ -81,24 +78,24 @@ def _replay_row(
 
 
 def _bank(
-    held: Arrays, row: Mapping[str, Any], *, edited: bool
+    kept: Arrays, row: Intervention, *, edited: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores, values and the absolute terms of the scores, per head, over the attended keys."""
-    keys, values = held["keys"].copy(), held["values"].copy()
+    keys, values = kept["keys"].copy(), kept["values"].copy()
     if edited:
-        start = row["first_token"] - int(held["first"][0])
-        columns = slice(start, start + row["tokens"])
-        strength = f"{row['strength']:g}"
-        if row["kind"] != "value":
-            keys[:, columns] = held[f"keys@{strength}"][:, columns]
-        if row["kind"] != "key":
-            values[:, columns] = held[f"values@{strength}"][:, columns]
-    attended = held["attended"]
-    query = held["query"].astype(np.float64)
+        start = row.first_token - int(kept["first"][0])
+        columns = slice(start, start + row.tokens)
+        strength = f"{row.strength:g}"
+        if row.kind != "value":
+            keys[:, columns] = kept[f"keys@{strength}"][:, columns]
+        if row.kind != "key":
+            values[:, columns] = kept[f"values@{strength}"][:, columns]
+    attended = kept["attended"]
+    query = kept["query"].astype(np.float64)
     each = query.shape[0] // keys.shape[0]
     k = np.repeat(keys[:, attended].astype(np.float64), each, axis=0)
     v = np.repeat(values[:, attended].astype(np.float64), each, axis=0)
-    scaling = float(held["scaling"][0])
+    scaling = float(kept["scaling"][0])
     sizes = np.einsum("hc,hjc->hj", np.abs(query), np.abs(k)) * abs(scaling)
     return np.einsum("hc,hjc->hj", query, k) * scaling, v, sizes
 
@@ -108,10 +105,10 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
     return weights / weights.sum(-1, keepdims=True)
 
 
-def _replay_write(n: int, held: Arrays) -> dict[str, tuple[float, float]]:
+def _replay_write(n: int, kept: Arrays) -> dict[str, tuple[float, float]]:
     """The executed local effect of row n from the saved writes."""
-    gradient = held["gradient"].astype(np.float64)
-    write, control = held["writes"][n].astype(np.float64), held["control_writes"][n]
+    gradient = kept["gradient"].astype(np.float64)
+    write, control = kept["writes"][n].astype(np.float64), kept["control_writes"][n]
     scale = float(np.abs(gradient) @ (np.abs(write) + np.abs(control)))
     return {"local_executed": (float(gradient @ (write - control)), scale)}
 

@@ -1,0 +1,165 @@
+"""`finite-calculus run STUDY`: one command for each study, its options made from the study's settings.
+
+A study is imported only when its own command is asked for; the list of studies shows the first line of
+each one's description, read from its source.
+"""
+
+import inspect
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from finite_calculus.cli.extras import require_extra
+from finite_calculus.cli.options import Device, Quiet
+from finite_calculus.cli.progress import Units
+
+Out = Annotated[Path, typer.Option(help="Directory of the run; an existing run is resumed.")]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="Stop after so many units; run again to go on.")
+]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that share the units.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads of each process; default: as the run began, or the cores."),
+]
+
+
+class StudyGroup(TyperGroup):
+    """The studies as commands, found when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all studies."""
+        require_extra("studies")
+        from finite_calculus.harness.registry import study_names
+
+        return list(study_names())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command as a list shows it: a name and a line."""
+        from finite_calculus.harness.registry import study_summary
+
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return TyperCommand(cmd_name, help=study_summary(cmd_name))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was asked for, with the options of its study."""
+        require_extra("studies")
+        from finite_calculus.harness.registry import find_study
+
+        try:
+            study = find_study(args[0])
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        return args[0], study_command(study), args[1:]
+
+
+def study_command(study: Any) -> Any:
+    """The command of one study: its settings as options, and those of every run."""
+    from finite_calculus.harness.options import options_of
+
+    parameters = [_parameter(option) for option in options_of(study.Settings)]
+    shared = {
+        "out": (Out, inspect.Parameter.empty),
+        "device": (Device, "cpu"),
+        "workers": (Workers, 1),
+        "threads": (Threads, None),
+        "limit": (Limit, None),
+        "quiet": (Quiet, False),
+    }
+    for name, (annotation, default) in shared.items():
+        parameters.append(_keyword(name, annotation, default))
+
+    def command(**values: Any) -> None:
+        fields = {name: value for name, value in values.items() if name not in shared}
+        _run(study, fields, **{name: values[name] for name in shared})
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    made = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    made.command(name=study.name, help=inspect.getdoc(inspect.getmodule(type(study))))(command)
+    return typer.main.get_command(made)
+
+
+def _parameter(option: Any) -> inspect.Parameter:
+    kind: Any = list[str] if option.several else option.kind
+    if option.kind is bool:
+        flag = f"{option.flag}/--no-{option.flag.removeprefix('--')}"
+        declared = typer.Option(flag, help=option.help, show_default=False)
+    else:
+        declared = typer.Option(option.flag, help=option.help, show_default=False)
+    default = "embedded" if option.field == "model" else None
+    if default is not None:
+        declared.show_default = True
+    return _keyword(option.field, Annotated[kind | None, declared], default)
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+def _run(
+    study: Any,
+    fields: dict[str, Any],
+    *,
+    out: Path,
+    device: str,
+    workers: int,
+    threads: int | None,
+    limit: int | None,
+    quiet: bool,
+) -> None:
+    import torch
+
+    from finite_calculus.checkpoints import CheckpointError
+    from finite_calculus.harness.errors import GateShutError, WorkerError
+    from finite_calculus.harness.executors import Processes, choose_threads
+    from finite_calculus.models import UnsupportedModelError
+
+    settings = _settings(study, fields)
+    if not quiet:
+        print(f"{settings.title}: plan, then gate, then units", flush=True)
+    try:
+        torch.set_num_threads(choose_threads(out, workers, threads))
+        with Units(quiet, "units") as report:
+            state = Processes(workers)(
+                study, settings, out, device=device, limit=limit, report=report
+            )
+    except (CheckpointError, UnsupportedModelError) as error:
+        raise typer.BadParameter(str(error)) from None
+    except (ValueError, OSError, GateShutError, WorkerError) as error:
+        print(error)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        print("stopped; finished units are kept, and the same command goes on at the next one")
+        raise typer.Exit(130) from None
+    print(f"{state.done} of {state.total} units are done in {out}")
+
+
+def _settings(study: Any, fields: dict[str, Any]) -> Any:
+    """Settings from the words of the command: exit code 2 with the reason where one is wrong."""
+    from finite_calculus.checkpoints import CheckpointError, architecture
+    from finite_calculus.harness.options import settings_from
+    from finite_calculus.harness.settings import ModelSettings
+
+    try:
+        depth = None
+        if issubclass(study.Settings, ModelSettings):
+            depth = architecture(fields["model"]).layers
+        return settings_from(study.Settings, fields, depth)
+    except (ValueError, CheckpointError) as error:
+        raise typer.BadParameter(_first_line(error)) from None
+
+
+def _first_line(error: Exception) -> str:
+    """A message of our own as it is; of pydantic's the words of its first error with its field."""
+    listed: Any = getattr(error, "errors", None)
+    if listed is None:
+        return str(error)
+    first = listed()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])

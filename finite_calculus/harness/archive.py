@@ -1,0 +1,84 @@
+"""The report archive of a finished run: records, manifest and summary; no tensors, no text, no paths.
+
+The manifest holds the sha256 of every record. What can be made from the records again (CSV, LaTeX) is not
+kept: `finite-calculus summary ARCHIVE` makes it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from finite_calculus.harness import directory
+from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.options import command_words
+from finite_calculus.harness.records import MANIFEST, SavedRun, planned, read_saved
+from finite_calculus.harness.rows import encode_table
+from finite_calculus.harness.shards import read_seal
+from finite_calculus.harness.stages import policy_file
+from finite_calculus.harness.summary import summary_files
+from finite_calculus.provenance.digests import digest
+from finite_calculus.provenance.files import replace_file
+
+_SUMMARY = "summary.md"
+
+
+def archive(path: Path, target: Path) -> Path:
+    """Write the archive of a finished run into an empty directory; returns its manifest."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise StoreError(f"`archive` must be empty or new; {target.name} is not. Name another one.")
+    record = directory.read_run(path)
+    saved = read_saved(path)
+    if not saved.complete:
+        raise StoreError("The run must be finished before it is archived; units are missing.")
+    files = _files(path, record, saved)
+    target.mkdir(parents=True, exist_ok=True)
+    for name, blob in {**files, _SUMMARY: summary_files(saved)[_SUMMARY]}.items():
+        replace_file(target / name, blob)
+    units = tuple(unit for plan in planned(path, record, saved.study) for unit in plan.units)
+    manifest = {
+        "study": record.study,
+        "fingerprint": record.fingerprint,
+        "root": directory.root_hash(path, record, units),
+        "identity": dict(record.identity),
+        "repeatable": saved.study.repeatable,
+        "command": command(saved),
+        "started": record.started,
+        "seconds": _seconds(path, units),
+        "rows": {name: table.num_rows for name, table in saved.tables.items()},
+        "replay": _replay(path),
+        "sha256": {name: digest(blob) for name, blob in files.items()},
+    }
+    replace_file(target / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    return target / MANIFEST
+
+
+def command(saved: SavedRun) -> str:
+    """The command that reproduces a run, with DIR for every directory of the user."""
+    words = ["finite-calculus", "run", saved.study.name, *command_words(saved.settings)]
+    return " ".join([*words, "--out DIR"])
+
+
+def _files(path: Path, record: directory.RunRecord, saved: SavedRun) -> dict[str, bytes]:
+    files = {f"{name}.parquet": encode_table(table) for name, table in saved.tables.items()}
+    if record.units is not None:
+        names = [directory.FIRST_PROMPTS, directory.PREFLIGHT]
+    else:
+        stages = saved.study.stages
+        names = [directory.plan_file(stage) for stage in stages]
+        names += [policy_file(stage) for stage in stages[:-1]]
+        names += [directory.PREFLIGHT] if (path / directory.PREFLIGHT).exists() else []
+    return files | {name: (path / name).read_bytes() for name in names}
+
+
+def _seconds(path: Path, units: tuple[str, ...]) -> dict[str, float]:
+    """Time spent in the units: in total and the median."""
+    spent = [read_seal(path / directory.UNITS / unit)["seconds"] for unit in units]
+    return {"total": round(sum(spent), 1), "median": round(float(np.median(spent)), 3)}
+
+
+def _replay(path: Path) -> Any:
+    """The outcome of the last replay, or that there was none."""
+    target = path / directory.REPLAY
+    return json.loads(target.read_text()) if target.exists() else "not done"

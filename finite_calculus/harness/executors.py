@@ -1,0 +1,143 @@
+"""Executors: who runs the units of a run. Serial is the runner itself; processes join it on one directory.
+
+A worker is another process that calls the runner on the same directory with the same settings: the store
+coordinates them, nothing but the directory is shared, and records are those of one process.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import torch
+
+from finite_calculus.harness import directory
+from finite_calculus.harness.errors import WorkerError
+from finite_calculus.harness.registry import find_study
+from finite_calculus.harness.runner import Progress, Report, run
+from finite_calculus.harness.settings import StudySettings
+from finite_calculus.harness.study import Study
+
+
+class Executor(Protocol):
+    """Runs all missing units of a run."""
+
+    def __call__(
+        self,
+        study: Study[Any, Any],
+        settings: StudySettings,
+        out: Path,
+        *,
+        device: str,
+        limit: int | None,
+        report: Report,
+    ) -> Progress:
+        """Run a study into a directory, or go on with it."""
+        ...
+
+
+def serial(
+    study: Study[Any, Any],
+    settings: StudySettings,
+    out: Path,
+    *,
+    device: str = "cpu",
+    limit: int | None = None,
+    report: Report = lambda unit, done, total: None,
+) -> Progress:
+    """All units in this process."""
+    return run(study, settings, out, device=device, limit=limit, report=report)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process and `workers` − 1 others."""
+
+    workers: int
+
+    def __call__(
+        self,
+        study: Study[Any, Any],
+        settings: StudySettings,
+        out: Path,
+        *,
+        device: str = "cpu",
+        limit: int | None = None,
+        report: Report = lambda unit, done, total: None,
+    ) -> Progress:
+        """Start the others, work beside them, and wait for all."""
+        if self.workers < 1 or (limit is not None and self.workers > 1):
+            raise ValueError(
+                f"`workers` must be at least 1, and 1 where `limit` is set; got {self.workers}."
+            )
+        directory.require_free(out)
+        with tempfile.TemporaryFile("w+") as errors:
+            others = [_start(settings, out, device, errors) for _ in range(self.workers - 1)]
+            try:
+                progress = run(study, settings, out, device=device, limit=limit, report=report)
+                failed = [worker for worker in others if worker.wait() != 0]
+            finally:
+                for worker in others:
+                    worker.terminate()
+            if failed:
+                errors.seek(0)
+                last = (errors.read().strip().splitlines() or ["no message"])[-1]
+                raise WorkerError(
+                    f"{len(failed)} of {len(others)} workers ended with an error; finished units are "
+                    f"kept, and the same command goes on. The last message: {last}"
+                )
+        return progress
+
+
+def choose_threads(out: Path, workers: int, asked: int | None) -> int:
+    """Threads of each process: as asked, as the run in `out` began, or the cores shared by the workers.
+
+    Rounding depends on them, so that they are part of a run's identity.
+    """
+    if asked is not None:
+        return asked
+    if (out / directory.RUN).is_file():
+        recorded = directory.read_run(out).identity["made_with"].get("threads")
+        if recorded is not None:
+            return int(recorded)
+    return torch.get_num_threads() if workers == 1 else max(1, (os.cpu_count() or 1) // workers)
+
+
+def join(words: dict[str, Any]) -> None:
+    """What a worker does: the same run, in its own process."""
+    torch.set_num_threads(words["threads"])
+    study = find_study(words["study"])
+    settings = study.Settings.model_validate(words["settings"])
+    run(study, settings, Path(words["out"]), device=words["device"])
+
+
+def _start(
+    settings: StudySettings, out: Path, device: str, errors: IO[str]
+) -> "subprocess.Popen[str]":
+    folders = {name: str(path) for name, path in _folders(settings).items()}
+    words = {
+        "study": settings.study,
+        "settings": {**settings.model_dump(mode="json"), **folders},
+        "out": str(out),
+        "device": device,
+        "threads": torch.get_num_threads(),
+    }
+    command = [sys.executable, "-m", "finite_calculus.harness.worker"]
+    worker = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, text=True
+    )
+    assert worker.stdin is not None  # it is a pipe
+    with worker.stdin as pipe:
+        pipe.write(json.dumps(words))
+    return worker
+
+
+def _folders(settings: StudySettings) -> dict[str, Path]:
+    """Places on this machine, which settings do not save."""
+    listed = type(settings).model_fields.items()
+    values = {name: getattr(settings, name) for name, field in listed if field.exclude}
+    return {name: value for name, value in values.items() if value is not None}

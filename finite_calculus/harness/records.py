@@ -1,0 +1,145 @@
+"""Records of a run or of an archive, in the order of the units."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from finite_calculus.harness import directory
+from finite_calculus.harness.checks import CHECKS, CheckRow
+from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.registry import find_study
+from finite_calculus.harness.rows import Row, Tables, read_table
+from finite_calculus.harness.settings import StudySettings
+from finite_calculus.harness.shards import read_seal
+from finite_calculus.harness.study import Records, Study
+from finite_calculus.provenance.digests import digest
+
+MANIFEST = "manifest.json"
+_PARQUET = ".parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedRun:
+    """A run or an archive as it was read: study, settings, records."""
+
+    study: Study[Any, Any]
+    settings: StudySettings
+    fingerprint: str
+    identity: Mapping[str, Any]
+    tables: Mapping[str, pa.Table]
+    records: Records
+    complete: bool
+
+
+def read_saved(path: Path) -> SavedRun:
+    """A run directory or an archive; refuses damaged files."""
+    if (path / MANIFEST).is_file():
+        return _from_archive(path)
+    record = directory.read_run(path)
+    study = find_study(record.study)
+    plans = planned(path, record, study)
+    surveys = [directory.survey(path, record, plan) for plan in plans]
+    directory.require_sound([line for survey in surveys for line in survey.problems])
+    units = [unit for survey in surveys for unit in survey.done]
+    if not units:
+        raise StoreError("The run has no finished unit yet; there is nothing to summarise.")
+    complete = len(plans) == len(study.stages) and not any(survey.missing for survey in surveys)
+    manifests = {plan.stage: plan.manifest for plan in plans}
+    tables = gather(path, units)
+    return _saved(study, record.identity, record.fingerprint, tables, manifests, complete)
+
+
+def planned(
+    path: Path, record: directory.RunRecord, study: Study[Any, Any]
+) -> list[directory.StagePlan]:
+    """The plans of all stages that the run has come to."""
+    plans = [directory.read_plan(path, record, stage) for stage in study.stages]
+    first = plans[0]
+    if first is None or (record.units is None and first.sha256 != record.identity["plan"]):
+        name = directory.plan_file(study.stages[0])
+        raise StoreError(
+            f"{name} is missing or damaged: it is not the plan that the run began with."
+        )
+    return [plan for plan in plans if plan is not None]
+
+
+def stage_records(
+    study: Study[Any, Any],
+    settings: StudySettings,
+    path: Path,
+    record: directory.RunRecord,
+    stage: str,
+) -> Records:
+    """Records of one finished stage."""
+    plan = directory.read_plan(path, record, stage)
+    if plan is None:
+        raise StoreError(f"The run has not come to the stage {stage} yet.")
+    tables = study.upgrade(settings, gather(path, list(plan.units)))
+    return Records(Tables(kinds_of(study), tables), {stage: plan.manifest})
+
+
+def unit_tables(study: Study[Any, Any], settings: StudySettings, shard: Path) -> Tables:
+    """Tables of one unit."""
+    return Tables(
+        kinds_of(study), study.upgrade(settings, gather(shard.parent.parent, [shard.name]))
+    )
+
+
+def kinds_of(study: Study[Any, Any]) -> dict[str, type[Row]]:
+    """The tables of a study and the harness's own."""
+    return {**study.tables, CHECKS: CheckRow}
+
+
+def gather(path: Path, units: list[str]) -> dict[str, pa.Table]:
+    """Every table that the seals of the units name, all units together."""
+    parts: dict[str, list[pa.Table]] = {}
+    for unit in units:
+        shard = path / directory.UNITS / unit
+        for name in read_seal(shard)["sha256"]:
+            if name.endswith(_PARQUET):
+                parts.setdefault(name.removesuffix(_PARQUET), []).append(read_table(shard / name))
+    return {name: pa.concat_tables(tables) for name, tables in parts.items()}
+
+
+def _from_archive(path: Path) -> SavedRun:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        study = find_study(manifest["study"])
+        hashes = dict(manifest["sha256"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{MANIFEST} is damaged: {error}.") from None
+    for name, sealed in hashes.items():
+        if not (path / name).is_file() or digest((path / name).read_bytes()) != sealed:
+            raise StoreError(f"{name} is missing or damaged: its sha256 is not that of {MANIFEST}.")
+    tables = {
+        name.removesuffix(_PARQUET): read_table(path / name)
+        for name in hashes
+        if name.endswith(_PARQUET)
+    }
+    manifests = {stage: _manifest(path, hashes, stage) for stage in study.stages}
+    identity = manifest["identity"]
+    return _saved(study, identity, manifest["fingerprint"], tables, manifests, True)
+
+
+def _manifest(path: Path, hashes: Mapping[str, str], stage: str) -> Mapping[str, Any]:
+    if directory.FIRST_PROMPTS in hashes:
+        return json.loads((path / directory.FIRST_PROMPTS).read_text())
+    return json.loads((path / directory.plan_file(stage)).read_text())["manifest"]
+
+
+def _saved(
+    study: Study[Any, Any],
+    identity: Mapping[str, Any],
+    fingerprint: str,
+    tables: Mapping[str, pa.Table],
+    manifests: Mapping[str, Mapping[str, Any]],
+    complete: bool,
+) -> SavedRun:
+    settings = study.Settings.model_validate(identity["settings"])
+    upgraded = study.upgrade(settings, tables)
+    records = Records(Tables(kinds_of(study), upgraded), manifests)
+    return SavedRun(study, settings, fingerprint, identity, tables, records, complete)

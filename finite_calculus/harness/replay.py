@@ -1,0 +1,96 @@
+"""Recompute every prediction of a run in float64 from its captures, without the model, and compare.
+
+The replay of a study starts from the definition and shares no code with its predictors, so that a
+wrong capture and a wrong predictor are both found.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.numpy import load_file
+
+from finite_calculus.harness import directory
+from finite_calculus.harness.directory import CAPTURES
+from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.records import planned, unit_tables
+from finite_calculus.harness.registry import find_study
+from finite_calculus.harness.study import Arrays, Comparison, Replayable
+from finite_calculus.provenance.files import replace_file
+
+# The paper's figure for its own replay, here relative to the scale of the summed terms.
+ALLOWED = 3e-15
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How many numbers were compared, which disagree, and the worst of each kind."""
+
+    units: int
+    compared: int
+    disagreeing: tuple[Comparison, ...]
+    worst: dict[str, float]
+
+    @property
+    def passed(self) -> bool:
+        """Whether numbers were compared and all agree."""
+        return self.compared > 0 and not self.disagreeing
+
+
+def replay(
+    path: Path, *, report: Callable[[str, int, int], None] = lambda unit, done, total: None
+) -> Replay:
+    """Replay every finished unit of a run and save the outcome beside it."""
+    record = directory.read_run(path)
+    study = find_study(record.study)
+    plans = planned(path, record, study)
+    surveys = [directory.survey(path, record, plan) for plan in plans]
+    wrong = directory.foreign_entries(path, record, plans)
+    directory.require_sound([*(line for s in surveys for line in s.problems), *wrong])
+    settings = study.Settings.model_validate(record.identity["settings"])
+    if not isinstance(study, Replayable):
+        raise StoreError(f"The study {study.name} has no replay: it records no predictions.")
+    if not settings.captures:
+        raise StoreError("The run kept no captures, so nothing can be replayed. Run with captures.")
+    units = [unit for survey in surveys for unit in survey.done]
+    if not units:
+        raise StoreError("The run has no finished unit yet; there is nothing to replay.")
+    shared = _load(path / directory.WEIGHTS)
+    compared, disagreeing, worst = 0, [], {}
+    report("", 0, len(units))
+    for number, unit in enumerate(units, start=1):
+        for pair in _compare(study, settings, shared, path / directory.UNITS / unit):
+            compared += 1
+            worst[pair.name] = max(worst.get(pair.name, 0.0), pair.relative)
+            disagreeing += [] if pair.relative <= ALLOWED else [pair]
+        report(unit, number, len(units))
+    result = Replay(len(units), compared, tuple(disagreeing), worst)
+    _save(path, record.fingerprint, directory.root_hash(path, record, tuple(units)), result)
+    return result
+
+
+def _compare(study: Any, settings: Any, shared: Arrays, shard: Path) -> Iterator[Comparison]:
+    tables = unit_tables(study, settings, shard)
+    yield from study.replay(settings, shared, _load(shard), tables)
+
+
+def _load(shard: Path) -> Arrays:
+    """The tensors of a shard; none where it kept none."""
+    return load_file(shard / CAPTURES) if (shard / CAPTURES).is_file() else {}
+
+
+def _save(path: Path, fingerprint: str, root: str, result: Replay) -> None:
+    saved = {
+        "fingerprint": fingerprint,
+        "root": root,
+        "units": result.units,
+        "compared": result.compared,
+        "failed": len(result.disagreeing),
+        "passed": result.passed,
+        "allowed": ALLOWED,
+        "worst": max(result.worst.values(), default=0.0),
+        "worst_by_name": result.worst,
+    }
+    replace_file(path / directory.REPLAY, json.dumps(saved, indent=1).encode())

@@ -1,0 +1,242 @@
+"""Run a study: plan, identity, gate, then one unit after the other, each committed when finished.
+
+Called again it goes on at the next unit, and several processes may call it on one directory at once: each
+takes units that nobody holds. A kill at any moment loses the unit in hand and nothing else.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from finite_calculus.harness import directory
+from finite_calculus.harness.checks import CHECKS
+from finite_calculus.harness.claims import claimed, exclusive
+from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan
+from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.identity import identify
+from finite_calculus.harness.records import kinds_of
+from finite_calculus.harness.rows import encode_rows
+from finite_calculus.harness.settings import StudySettings
+from finite_calculus.harness.shards import commit, discard_part
+from finite_calculus.harness.stages import fix_policy
+from finite_calculus.harness.study import Plan, Policy, Study, UnitResult
+from finite_calculus.harness.subjects import LOGGER, Subject, open_subject
+from finite_calculus.provenance.digests import digest
+from finite_calculus.provenance.files import PART
+
+Report = Callable[[str, int, int], None]
+_POLL = 0.2
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands when it returns; `total` counts the units of the stages that were reached."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One process's hold on a run: what it computes, where, on what."""
+
+    study: Study[Any, Any]
+    settings: StudySettings
+    out: Path
+    record: RunRecord
+    subject: Subject
+    report: Report
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A stage that has been planned."""
+
+    plan: Plan[Any]
+    saved: StagePlan
+    policy: Policy | None
+
+
+def run(
+    study: Study[Any, Any],
+    settings: StudySettings,
+    out: Path,
+    *,
+    device: str = "cpu",
+    loaded: tuple[Any, Any] | None = None,
+    limit: int | None = None,
+    report: Report = lambda unit, done, total: None,
+) -> Progress:
+    """Run a study into a directory, or go on with it; at most `limit` units in this call.
+
+    `report(unit, done, total)` is called before the first unit of a stage and after each; `loaded` is a
+    model with its tokenizer, in place of loading the settings' one.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"`limit` must be at least 1 unit; got {limit}. Leave it out for all.")
+    directory.require_free(out)
+    with open_subject(settings, device=device, loaded=loaded) as subject:
+        first = _planned(study, settings, subject, study.stages[0], None)
+        identity = identify(study, settings, subject.describe(), first.saved.sha256)
+        out.mkdir(parents=True, exist_ok=True)
+        with _logging(out):
+            with exclusive(out, "setup"):
+                record = directory.open_run(out, study.name, identity)
+                directory.keep_plan(out, first.saved)
+                subject.pass_gate(out, record.fingerprint, first.plan.prompt)
+            return _run_stages(Run(study, settings, out, record, subject, report), first, limit)
+
+
+def _run_stages(job: Run, first: Stage, limit: int | None) -> Progress:
+    """Every stage in order, each under the policy of the one before it."""
+    stage, left, done, total = first, limit, 0, 0
+    for name, following in zip(job.study.stages, (*job.study.stages[1:], None), strict=True):
+        finished, ran = _run_stage(job, stage, left)
+        done, total = done + finished, total + len(stage.saved.units)
+        left = None if left is None else left - ran
+        if finished < len(stage.saved.units) or following is None:
+            break
+        policy = fix_policy(job.study, job.settings, job.out, job.record, name)
+        stage = _planned(job.study, job.settings, job.subject, following, policy)
+        directory.keep_plan(job.out, stage.saved)
+    return Progress(done, total)
+
+
+def _planned(
+    study: Study[Any, Any],
+    settings: StudySettings,
+    subject: Subject,
+    stage: str,
+    policy: Policy | None,
+) -> Stage:
+    plan = study.plan(subject, settings, stage, policy)
+    if not plan.units:
+        raise ValueError(f"The stage {stage} of {study.name} must have a unit; its plan has none.")
+    saved = StagePlan(
+        stage=stage,
+        units=tuple(plan.units),
+        manifest=plan.manifest,
+        policy=None if policy is None else digest(dict(policy)),
+    )
+    return Stage(plan, saved, policy)
+
+
+def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
+    """Run the missing units of a stage that nobody holds; waits for those that others hold.
+
+    Returns how many units of the stage are finished, and how many were run here.
+    """
+    survey = directory.survey(job.out, job.record, stage.saved)
+    reached = [stage.saved, *_other_plans(job, stage)]
+    foreign = directory.foreign_entries(job.out, job.record, reached)
+    directory.require_sound([*survey.problems, *foreign])
+    _keep_shared(job)
+    total, missing = len(survey.missing), list(survey.missing)
+    LOGGER.info(
+        "%s: %d of %d units are done", stage.saved.stage, len(survey.done), len(stage.saved.units)
+    )
+    job.report("", 0, total)
+    ran = 0
+    while missing and (limit is None or ran < limit):
+        before = len(missing)
+        for unit in list(missing):
+            if limit is not None and ran >= limit:
+                break
+            ran += _run_if_free(job, stage, unit)
+            if _shard(job, unit).exists():
+                missing.remove(unit)
+                job.report(unit, total - len(missing), total)
+        if len(missing) == before:
+            time.sleep(_POLL)  # all that is left is in other hands
+    return len(stage.saved.units) - len(missing), ran
+
+
+def _other_plans(job: Run, stage: Stage) -> Iterator[StagePlan]:
+    for name in job.study.stages:
+        plan = directory.read_plan(job.out, job.record, name)
+        if plan is not None and name != stage.saved.stage:
+            yield plan
+
+
+def _run_if_free(job: Run, stage: Stage, unit: str) -> bool:
+    """Run a unit and commit it, unless another process holds it or has finished it."""
+    with claimed(job.out, unit) as mine:
+        if not mine or _shard(job, unit).exists():
+            return False
+        part = _shard(job, unit).with_name(unit + PART)
+        if part.exists():
+            LOGGER.info("%s was left by an interrupted run and is done again", part.name)
+            discard_part(part)
+        start = time.perf_counter()
+        result = job.study.run(job.subject, job.settings, stage.plan.units[unit], stage.policy)
+        seconds = round(time.perf_counter() - start, 3)
+        fingerprint = directory.stage_fingerprint(job.record, stage.saved)
+        files = _files(job, unit, fingerprint, result)
+        commit(_shard(job, unit), files, fingerprint=fingerprint, seconds=seconds)
+        LOGGER.info("%s in %.1f s", unit, seconds)
+    return True
+
+
+def _shard(job: Run, unit: str) -> Path:
+    return job.out / directory.UNITS / unit
+
+
+def _keep_shared(job: Run) -> None:
+    """The tensors that all units share, written once, before the first unit."""
+    target = job.out / directory.WEIGHTS
+    with exclusive(job.out, "setup"):
+        if target.exists() or not job.settings.captures:
+            return
+        tensors = job.study.shared(job.subject, job.settings)
+        if tensors:
+            part = target.with_name(target.name + PART)
+            if part.exists():
+                discard_part(part)
+            commit(target, {CAPTURES: _tensors(tensors)}, fingerprint=job.record.fingerprint)
+
+
+def _files(job: Run, unit: str, fingerprint: str, result: UnitResult) -> dict[str, bytes]:
+    """The tables and tensors of a unit; every declared table is there, if only empty."""
+    unknown = set(result.rows) - set(job.study.tables)
+    if unknown:
+        raise StoreError(f"`rows` must be of the study's tables; got {sorted(unknown)[0]}.")
+    words = {"study": job.study.name, "unit": unit, "fingerprint": fingerprint}
+    rows: dict[str, Any] = {**dict.fromkeys(job.study.tables, ()), **result.rows}
+    rows[CHECKS] = [check.row(unit) for check in result.checks]
+    files = {
+        f"{name}.parquet": encode_rows(rows[name], kind, **words)
+        for name, kind in kinds_of(job.study).items()
+    }
+    if job.settings.captures and result.tensors:
+        files[CAPTURES] = _tensors(result.tensors)
+    return files
+
+
+def _tensors(tensors: Mapping[str, Any]) -> bytes:
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+
+
+@contextmanager
+def _logging(out: Path) -> Iterator[None]:
+    """Write what happens to the log of the directory, each line with its process."""
+    handler = logging.FileHandler(out / directory.LOG, encoding="utf-8")
+    handler.setFormatter(logging.Formatter(f"%(asctime)s {os.getpid()} %(levelname)s %(message)s"))
+    before = LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    except BaseException as error:
+        LOGGER.error("stopped: %s: %s", type(error).__name__, error)
+        raise
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(before)
+        handler.close()

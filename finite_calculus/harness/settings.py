@@ -1,0 +1,97 @@
+"""Frozen settings of a study: what was decided before the run, in one canonical form.
+
+Unknown keys are rejected and nothing can be changed afterwards, so that the canonical text of the
+settings can be part of a run's fingerprint. A field is also an option of `finite-calculus run STUDY`: its
+description is the help, and its value is what the command that reproduces the run says.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
+
+
+class Frozen(BaseModel):
+    """A record that cannot be changed and takes no key that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class LayerList:
+    """Marks a field of layers: written as in 7,15 or 0-3, or `all` of the model's."""
+
+
+class OptionName:
+    """Marks a field whose option has another name than the field."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+Layers = Annotated[tuple[int, ...], LayerList()]
+# A place on the user's machine: an option, but no setting. What is read from it is hashed in the plan.
+Folder = Annotated[Path | None, Field(exclude=True)]
+
+
+class StudySettings(Frozen):
+    """What every study decides beforehand, beside its own name in `study`.
+
+    The bootstrap is the paper's: percentile intervals of 5,000 resamples of the prompts.
+    """
+
+    study: str
+    seed: Annotated[int, Field(ge=0, description="Seed of everything that is drawn.")]
+    captures: Annotated[bool, Field(description="Keep the tensors that `replay` needs.")] = True
+    resamples: Annotated[int, Field(ge=1, description="Resamples of the bootstrap.")] = 5000
+    coverage: Annotated[float, Field(gt=0, lt=1, description="Coverage of its intervals.")] = 0.95
+    bootstrap_seed: Annotated[int, Field(ge=0, description="Seed of the bootstrap.")] = 981
+
+    @property
+    def title(self) -> str:
+        """What a summary says it is of."""
+        return self.study
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Fields of the `Folder` kind that these settings need."""
+        return ()
+
+    @classmethod
+    def complete(cls, given: Mapping[str, Any], layers: int | None) -> Self:
+        """Settings from what a user gave; a study overrides it to fill what depends on the model.
+
+        `layers` is the depth of the model, None for a study without one.
+        """
+        return cls.model_validate(dict(given))
+
+
+class ModelSettings(StudySettings):
+    """Settings of a study on a native model.
+
+    `batch` counts executed rows with their control: rounding depends on it, so it is a setting.
+    """
+
+    model: Annotated[
+        str,
+        Field(
+            description="A name that `finite-calculus models` lists, a folder, or a hub id[@revision]."
+        ),
+    ]
+    batch: Annotated[int, Field(ge=2, description="Executed rows with their control.")]
+
+    @property
+    def title(self) -> str:
+        """The study and its model."""
+        return f"{self.study} on {portable_model(self.model)}"
+
+    @field_serializer("model")
+    def _saved_model(self, model: str) -> str:
+        return portable_model(model)
+
+
+def portable_model(model: str) -> str:
+    """A model as records name it: of a folder only its own name, not where it lies on this machine."""
+    path = Path(model).expanduser()
+    is_folder = model.startswith((".", "~")) or path.is_absolute() or path.is_dir()
+    return f"./{path.resolve().name}" if is_folder else model

@@ -1,0 +1,143 @@
+"""What a run directory holds: what is done, what is missing, what was checked; no model is needed."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from finite_calculus.harness import directory
+from finite_calculus.harness.checks import CheckRow, totals
+from finite_calculus.harness.claims import holders
+from finite_calculus.harness.records import gather, kinds_of, planned
+from finite_calculus.harness.registry import find_study
+from finite_calculus.harness.rows import Tables
+from finite_calculus.harness.settings import ModelSettings
+from finite_calculus.harness.study import Replayable
+from finite_calculus.harness.subjects import gate_state
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a run in words and numbers.
+
+    `root` is one hash over all records; a user may keep or sign it. `running` are the units in hand.
+    """
+
+    title: str
+    fingerprint: str
+    root: str
+    stages: tuple[str, ...]
+    units: int
+    done: int
+    missing: tuple[str, ...]
+    running: tuple[str, ...]
+    problems: tuple[str, ...]
+    gate: str
+    checks: int
+    failed: int
+    replay: str
+    repeatable: bool
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is damaged, foreign or failed."""
+        return not self.problems and not self.failed and not self.gate.startswith("SHUT")
+
+    @property
+    def complete(self) -> bool:
+        """Whether every unit of every stage is done and nothing is wrong."""
+        return not self.missing and not self.problems and self.done == self.units
+
+    def lines(self) -> list[str]:
+        """The state as lines of text."""
+        words = [f"{self.done} of {self.units} done"]
+        words.append(
+            f"PROBLEMS: {len(self.problems)}" if self.problems else "every sha256 verified"
+        )
+        words += [f"next {self.missing[0]}"] if self.missing else []
+        words += ["complete"] if self.complete else []
+        once = "" if self.repeatable else "; timings: another run gives other records"
+        return [
+            f"{self.title}, run {self.fingerprint[:12]}{once}",
+            f"units     {', '.join(words)}",
+            *([f"running   {', '.join(self.running)}"] if self.running else []),
+            *([f"stages    {', '.join(self.stages)}"] if len(self.stages) > 1 else []),
+            f"gate      {self.gate}",
+            f"checks    {self.checks} recorded, {self.failed} failed",
+            f"replay    {self.replay}",
+            f"root      {self.root[:12]}",
+            *(f"problem   {line}" for line in self.problems),
+        ]
+
+
+def status(path: Path) -> Status:
+    """Survey a run directory and verify every hash in it."""
+    record = directory.read_run(path)
+    study = find_study(record.study)
+    settings = study.Settings.model_validate(record.identity["settings"])
+    plans = planned(path, record, study)
+    surveys = [directory.survey(path, record, plan) for plan in plans]
+    done = tuple(unit for survey in surveys for unit in survey.done)
+    missing = tuple(unit for survey in surveys for unit in survey.missing)
+    unreached = study.stages[len(plans) :]
+    wrong = [line for survey in surveys for line in survey.problems]
+    wrong += directory.foreign_entries(path, record, plans)
+    tables = Tables(kinds_of(study), study.upgrade(settings, gather(path, list(done))))
+    checks, failed = totals(tables.rows(CheckRow))
+    root = directory.root_hash(path, record, done)
+    return Status(
+        title=settings.title,
+        fingerprint=record.fingerprint,
+        root=root,
+        stages=tuple(
+            _stage_words(plan.stage, survey) for plan, survey in zip(plans, surveys, strict=True)
+        )
+        + tuple(f"{stage} not planned yet" for stage in unreached),
+        units=sum(len(plan.units) for plan in plans),
+        done=len(done),
+        missing=missing + tuple(f"the stage {stage}" for stage in unreached),
+        running=tuple(holders(path)),
+        problems=tuple(wrong),
+        gate=_gate(path / directory.PREFLIGHT, isinstance(settings, ModelSettings)),
+        checks=checks,
+        failed=failed,
+        replay=_replay(path, record, root, isinstance(study, Replayable)),
+        repeatable=study.repeatable,
+    )
+
+
+def _stage_words(stage: str, survey: directory.Survey) -> str:
+    total = len(survey.done) + len(survey.missing)
+    return f"{stage} {len(survey.done)} of {total}"
+
+
+def _gate(path: Path, has_model: bool) -> str:
+    if not has_model:
+        return "none: the study has no model"
+    if not path.exists():
+        return "not run yet"
+    try:
+        number, failed = gate_state(json.loads(path.read_text()))
+    except (ValueError, KeyError, TypeError):
+        return f"SHUT: {path.name} is damaged"
+    if not number:
+        return f"SHUT: {path.name} holds no check"
+    return f"SHUT by {', '.join(failed)}" if failed else f"open, {number} checks"
+
+
+def _replay(path: Path, record: directory.RunRecord, root: str, replayable: bool) -> str:
+    target = path / directory.REPLAY
+    if not replayable:
+        return "none: the study records no predictions"
+    if not target.exists():
+        return "not done; `finite-calculus replay` recomputes every prediction"
+    try:
+        saved = json.loads(target.read_text())
+        if saved["fingerprint"] != record.fingerprint:
+            return "of another run"
+        if saved.get("root", root) != root:
+            return "of other records than those that are here now; replay again"
+        state = "all agree" if saved["passed"] else f"{saved['failed']} DISAGREE"
+        worst = float(saved["worst"])
+        return f"{saved['compared']} numbers of {saved['units']} units, {state}, worst {worst:.1e}"
+    except (ValueError, KeyError, TypeError):
+        return f"{target.name} is damaged; replay again"

@@ -1,0 +1,175 @@
+"""Which code can change a result: the modules of ours that it reaches by import, and their hash.
+
+Read from the sources, nothing is imported. From the given definitions every import is followed, also one
+inside a function; a name that a package only hands on leads to the file that defines it, so that importing
+one thing from a package does not count the others. Comments, docstrings and layout do not count.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from finite_calculus.provenance.digests import digest
+
+OURS = ("finite_calculus", "native_checks", "proofs")
+
+
+def source_digest(roots: Mapping[str, Iterable[str] | None], *, also: tuple[str, ...] = ()) -> str:
+    """sha256 over all reachable modules, by name.
+
+    `roots` maps a module to the definitions in it that count ("Class.method" or "function"), or to None
+    for all of it; `also` names packages beside ours whose modules count.
+    """
+    return digest({name: _text(name) for name in reachable(roots, also=also)} | _partial(roots))
+
+
+def reachable(
+    roots: Mapping[str, Iterable[str] | None], *, also: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Names of the modules that count whole, sorted; modules of which only definitions count are not."""
+    ours = (*OURS, *also)
+    waiting = [name for name, chosen in roots.items() if chosen is None]
+    for name, chosen in roots.items():
+        for node in _chosen(name, chosen) if chosen is not None else ():
+            waiting += _used(name, node)
+    reached: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in reached or name.split(".")[0] not in ours or _path(name) is None:
+            continue
+        reached.add(name)
+        waiting += [target for node in ast.walk(_tree(name)) for target in _targets(name, node)]
+    return tuple(sorted(reached))
+
+
+def syntax(node: Any) -> str:
+    """A syntax tree in words: fields that are not empty, without places and docstrings."""
+    if isinstance(node, list):
+        return f"[{' '.join(map(syntax, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = dict(ast.iter_fields(node))
+    documented = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    if isinstance(node, documented) and ast.get_docstring(node) is not None:
+        fields["body"] = fields["body"][1:]
+    words = (f"{name}={syntax(item)}" for name, item in fields.items() if item not in (None, []))
+    return f"{type(node).__name__}({' '.join(words)})"
+
+
+def _partial(roots: Mapping[str, Iterable[str] | None]) -> dict[str, str]:
+    return {
+        f"{name}:{','.join(sorted(chosen))}": " ".join(syntax(n) for n in _chosen(name, chosen))
+        for name, chosen in roots.items()
+        if chosen is not None
+    }
+
+
+def _chosen(module: str, definitions: Iterable[str]) -> list[ast.AST]:
+    """The definitions by their dotted names, which must exist."""
+    nodes = []
+    for dotted in sorted(definitions):
+        body: Any = _tree(module)
+        for part in dotted.split("."):
+            matches = [n for n in body.body if getattr(n, "name", None) == part]
+            if not matches:
+                raise ValueError(f"`definitions` must exist; {module} has no {dotted}.")
+            body = matches[-1]
+        nodes.append(body)
+    return nodes
+
+
+def _used(module: str, root: ast.AST) -> Iterator[str]:
+    """Modules that a definition leads to: its own imports, and those of its module that it names.
+
+    Definitions of the same module that it names count with what they name in turn.
+    """
+    tree = _tree(module)
+    imports = {name: target for node in tree.body for name, target in _bound(module, node)}
+    local = {
+        n.name: n
+        for n in tree.body
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    waiting, visited = [root], set()
+    while waiting:
+        for inner in ast.walk(waiting.pop()):
+            yield from _targets(module, inner)
+            if not isinstance(inner, ast.Name) or inner.id in visited:
+                continue
+            visited.add(inner.id)
+            if inner.id in imports:
+                yield imports[inner.id]
+            elif inner.id in local:
+                waiting.append(local[inner.id])
+
+
+def _targets(module: str, node: ast.AST) -> Iterator[str]:
+    for _, target in _bound(module, node):
+        yield target
+
+
+def _bound(module: str, node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The names that an import statement binds, each with the module where it is defined."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield (alias.asname or alias.name.split(".")[0]), alias.name
+    elif isinstance(node, ast.ImportFrom):
+        source = _absolute(module, node)
+        for alias in node.names:
+            yield (alias.asname or alias.name), _home(source, alias.name)
+
+
+def _absolute(module: str, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    path = _path(module)
+    is_package = path is not None and path.name == "__init__.py"
+    parts = module.split(".")
+    base = parts[: len(parts) - node.level + is_package]
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
+def _home(module: str, name: str) -> str:
+    """The module that defines a name: a submodule, or wherever a package takes it from."""
+    if module.split(".")[0] not in OURS:
+        return module
+    if _path(f"{module}.{name}") is not None:
+        return f"{module}.{name}"
+    path = _path(module)
+    if path is not None and path.name == "__init__.py":
+        for node in ast.walk(_tree(module)):
+            for bound, target in _bound(module, node) if isinstance(node, ast.ImportFrom) else ():
+                if bound == name and target != module:
+                    return target
+    return module
+
+
+@cache
+def _path(module: str) -> Path | None:
+    """The file of a module, or None if there is no such module."""
+    parent, _, last = module.rpartition(".")
+    if parent:
+        package = _path(parent)
+        if package is None or package.name != "__init__.py":
+            return None
+        for file in (package.parent / f"{last}.py", package.parent / last / "__init__.py"):
+            if file.is_file():
+                return file
+        return None
+    spec = find_spec(module)
+    return None if spec is None or spec.origin in (None, "built-in") else Path(str(spec.origin))
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    path = _path(module)
+    if path is None:
+        raise ValueError(f"`module` must be importable; there is no {module}.")
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _text(module: str) -> str:
+    return digest(syntax(_tree(module)).encode())
