@@ -11,9 +11,9 @@ import torch
 
 from bench.scoring import DenseLayer, place
 from finite_calculus.checkpoints import available, load
-from finite_calculus.tasks.synthetic import retrieval_pair
 from finite_calculus.models import Instrument, attach
 from finite_calculus.search import TOKEN_KINDS, prepare_search, score
+from finite_calculus.tasks.synthetic import retrieval_pair
 
 MODEL = "smollm2-135m-instruct"
 SAMPLE = 200

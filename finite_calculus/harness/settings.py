@@ -7,7 +7,7 @@ description is the help, and its value is what the command that reproduces the r
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
@@ -58,7 +58,7 @@ class StudySettings(Frozen):
         return ()
 
     @classmethod
-    def complete(cls, given: Mapping[str, Any], layers: int | None) -> Self:
+    def complete(cls, given: Mapping[str, Any], layers: int | None) -> "StudySettings":
         """Settings from what a user gave; a study overrides it to fill what depends on the model.
 
         `layers` is the depth of the model, None for a study without one.

@@ -77,6 +77,7 @@ class Comparison:
         return difference / self.scale if difference < np.inf and self.scale > 0 else float("inf")
 
 
+@runtime_checkable
 class Study(Protocol[S, U]):
     """A study. `Settings`, `tables`, `plan`, `run` and `report` are its own; the rest has defaults.
 

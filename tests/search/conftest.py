@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from finite_calculus.checkpoints import load
-from finite_calculus.tasks.synthetic import retrieval_pair
 from finite_calculus.models import Capture, Instrument, attach
 from finite_calculus.models.tiny import tiny_model
+from finite_calculus.tasks.synthetic import retrieval_pair
 
 
 @dataclass(frozen=True)

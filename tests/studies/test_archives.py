@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from finite_calculus.studies.records import read_records
-from finite_calculus.studies.settings import digest
-from finite_calculus.studies.summary import summary_files
+from finite_calculus.harness.records import read_saved
+from finite_calculus.harness.summary import summary_files
+from finite_calculus.provenance.digests import digest
 
 RESULTS = Path(__file__).parent.parent.parent / "results" / "joint-kv"
 ARCHIVES = sorted(path.name for path in RESULTS.iterdir())
@@ -42,7 +42,7 @@ def test_an_archive_is_complete_and_every_check_passed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_the_tables_are_made_from_the_records_alone(name: str) -> None:
-    for file, blob in summary_files(read_records(RESULTS / name)).items():
+    for file, blob in summary_files(read_saved(RESULTS / name)).items():
         kept = (RESULTS / name / file).read_text().splitlines()
         again = blob.decode().splitlines()
         if not file.endswith(".csv"):

@@ -12,24 +12,28 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from finite_calculus.harness import Comparison, StoreError, Table
+from finite_calculus.harness.archive import archive, command
+from finite_calculus.harness.directory import CAPTURES
+from finite_calculus.harness.records import read_saved
+from finite_calculus.harness.replay import ALLOWED, replay
+from finite_calculus.harness.rows import read_table
+from finite_calculus.harness.status import status
+from finite_calculus.harness.subjects import ModelSubject
+from finite_calculus.harness.summary import report_tables, summary_files, write_summary
+from finite_calculus.harness.tables import as_csv, as_latex, as_markdown
 from finite_calculus.models import Instrument, attach, edited_bank
-from finite_calculus.studies import joint_audit, joint_predictors, joint_records, joint_replay
-from finite_calculus.studies.archive import archive, command
-from finite_calculus.studies.directory import CAPTURES
-from finite_calculus.studies.joint_kv import STUDY, make_prompts, run_unit
-from finite_calculus.studies.records import read_records
-from finite_calculus.studies.replay import ALLOWED, replay
-from finite_calculus.studies.settings import digest
-from finite_calculus.studies.shards import ShardError, read_table
-from finite_calculus.studies.status import status
-from finite_calculus.studies.study import Comparison
-from finite_calculus.studies.summary import report_tables, summary_files, write_summary
-from finite_calculus.studies.tables import Table, as_csv, as_latex, as_markdown
-from tests.studies.conftest import small
+from finite_calculus.provenance.digests import digest
+from finite_calculus.studies.joint_kv import STUDY, predictors
+from finite_calculus.studies.joint_kv.replay import replay_unit
+from finite_calculus.studies.joint_kv.unit import variants
+from tests.helpers.studies import small
+
+PARTS = ("linear", "key", "value", "interaction", "quadratic")
 
 
 def tables(run: Path) -> dict[str, Table]:
-    return {table.name: table for table in report_tables(read_records(run))}
+    return {table.name: table for table in report_tables(read_saved(run))}
 
 
 def test_every_prediction_is_reproduced(copied: Path) -> None:
@@ -51,7 +55,7 @@ def test_a_changed_capture_is_found_even_under_a_valid_seal(copied: Path, name: 
     tensors = load_file(shard / CAPTURES)
     tensors[name] = tensors[name] * np.float32(1 + 1e-4)
     save_file(tensors, shard / CAPTURES)
-    with pytest.raises(ShardError, match=r"retrieval-001/captures\.safetensors: damaged"):
+    with pytest.raises(StoreError, match=r"retrieval-001/captures\.safetensors: damaged"):
         replay(copied)
     seal = json.loads((shard / "seal.json").read_text())
     seal["sha256"][CAPTURES] = digest((shard / CAPTURES).read_bytes())
@@ -63,13 +67,13 @@ def test_a_changed_capture_is_found_even_under_a_valid_seal(copied: Path, name: 
 
 
 def test_every_sabotaged_part_is_found(embedded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    right, parts = joint_predictors.decompose, joint_audit.PARTS
+    right, parts = predictors.decompose, PARTS
 
     def wrong(*arguments: Any) -> Any:
         found = right(*arguments)
         return replace(found, **{part: getattr(found, part) * (1 + 1e-9) for part in parts})
 
-    monkeypatch.setattr(joint_predictors, "decompose", wrong)
+    monkeypatch.setattr(predictors, "decompose", wrong)
     names = {pair.name for pair in disagreeing(one_unit(embedded))}
     sums = {f"predicted_{name}" for name in ("first_order", "separate", "quadratic")}
     assert names == {f"part_{part}" for part in parts} | sums
@@ -78,11 +82,14 @@ def test_every_sabotaged_part_is_found(embedded: Any, monkeypatch: pytest.Monkey
 def test_a_sabotaged_joint_predictor_is_found_by_replay_and_by_its_dense_control(
     embedded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = joint_predictors._sparse
-    monkeypatch.setattr(joint_predictors, "_sparse", lambda *a: right(*a) * (1 + 1e-6))
+    right = predictors._sparse
+    monkeypatch.setattr(predictors, "_sparse", lambda *a: right(*a) * (1 + 1e-6))
     found = one_unit(embedded)
     assert {pair.name for pair in disagreeing(found)} == {"predicted_joint"}
-    assert found[1].tables["audit"][0]["failed"] > 0
+    failed = {check.name for check in found[1].checks if check.failed}
+    assert failed == {
+        f"layer 2: sparse against {other}" for other in ("dense", "effective matrices")
+    }
 
 
 def test_an_execution_of_other_edits_fails_the_local_check(
@@ -95,24 +102,26 @@ def test_an_execution_of_other_edits_fails_the_local_check(
 
     monkeypatch.setattr(Instrument, "execute", weaker)
     _, wrong = one_unit(embedded)
-    audit = wrong.tables["audit"][0]
-    assert audit["failed"] > 0
-    assert audit["local"] > audit["local_bound"]
+    (failed,) = [check for check in wrong.checks if check.failed]
+    assert failed.name == "layer 2: executed write against its prediction"
+    assert failed.figure > failed.bound
 
 
 def one_unit(embedded: Any) -> tuple[Any, Any]:
+    """The shared tensors of a run and what its first unit leaves."""
     model, tokenizer = embedded
     settings = small(pairs=1)
-    prompts = make_prompts(settings, tokenizer, None)
     with attach(model, tokenizer=tokenizer) as instrument:
-        weights = STUDY.weights(instrument, settings)
-        return weights, run_unit(instrument, settings, prompts, "retrieval-000")
+        subject = ModelSubject(instrument, tokenizer)
+        plan = STUDY.plan(subject, settings, "main", None)
+        shared = STUDY.shared(subject, settings)
+        return shared, STUDY.run(subject, settings, plan.units["retrieval-000"], None)
 
 
 def disagreeing(found: tuple[Any, Any]) -> list[Comparison]:
-    weights, unit = found
-    arrays = [{name: t.numpy() for name, t in held.items()} for held in (weights, unit.tensors)]
-    compared = joint_replay.replay_unit(small(), *arrays, unit.tables["records"])
+    shared, unit = found
+    arrays = [{name: t.numpy() for name, t in kept.items()} for kept in (shared, unit.tensors)]
+    compared = replay_unit(*arrays, unit.rows["records"])
     return [pair for pair in compared if not pair.relative <= ALLOWED]
 
 
@@ -124,10 +133,10 @@ def test_a_number_that_is_not_one_never_agrees() -> None:
 
 def test_a_run_without_units_can_be_neither_replayed_nor_summarised(copied: Path) -> None:
     shutil.rmtree(copied / "units")
-    with pytest.raises(ShardError, match="no finished unit yet; there is nothing to replay"):
+    with pytest.raises(StoreError, match="no finished unit yet; there is nothing to replay"):
         replay(copied)
-    with pytest.raises(ShardError, match="no finished unit yet; there is nothing to summarise"):
-        read_records(copied)
+    with pytest.raises(StoreError, match="no finished unit yet; there is nothing to summarise"):
+        read_saved(copied)
 
 
 def test_status_says_what_is_missing_and_what_is_wrong(copied: Path) -> None:
@@ -135,14 +144,14 @@ def test_status_says_what_is_missing_and_what_is_wrong(copied: Path) -> None:
     assert fine.sound
     assert "3 of 3 done, every sha256 verified, complete" in fine.lines()[1]
     assert fine.checks == 3 * 32 * 5
-    damaged = copied / "units" / "retrieval-000" / "audit.parquet"
+    damaged = copied / "units" / "retrieval-000" / "checks.parquet"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:-1])
     words = status(copied).lines()
     assert "2 of 3 done, PROBLEMS: 1" in words[1]
     assert "verified" not in words[1]
     assert "complete" not in words[1]
-    assert "units/retrieval-000/audit.parquet: damaged" in words[-1]
+    assert "units/retrieval-000/checks.parquet: damaged" in words[-1]
     damaged.write_bytes(whole)
     shutil.rmtree(copied / "units" / "retrieval-001")
     (copied / "units" / "notes").write_text("mine")
@@ -151,22 +160,21 @@ def test_status_says_what_is_missing_and_what_is_wrong(copied: Path) -> None:
     assert found.missing == ("retrieval-001",)
     assert "2 of 3 done, PROBLEMS: 1, next retrieval-001" in found.lines()[1]
     assert "units/notes: foreign" in found.lines()[-1]
-    with pytest.raises(ShardError, match=r"holds no run\.json"):
+    with pytest.raises(StoreError, match=r"holds no run\.json"):
         status(copied / "units")
 
 
 def test_predictions_use_the_endpoint_tensors_that_execution_uses(embedded: Any) -> None:
     model, tokenizer = embedded
-    settings = small(pairs=1)
-    prompts = make_prompts(settings, tokenizer, None)
-    pair = prompts.content["retrieval-000"]
+    _, unit = one_unit(embedded)
     with attach(model, tokenizer=tokenizer) as instrument:
-        _, unit = one_unit(embedded)
+        plan = STUDY.plan(ModelSubject(instrument, tokenizer), small(pairs=1), "main", None)
+        pair = plan.units["retrieval-000"]
         captured = [
             instrument.capture(ids, answer=pair.labels[0], versus=pair.labels[1], layers=[2])
             for ids in (pair.baseline, pair.donor)
         ]
-    for variant in joint_records.variants(pair.spans, (1.0, 0.5)):
+    for variant in variants(pair.spans, (1.0, 0.5)):
         bank = edited_bank(captured[0].layer(2), variant.edit(2, captured[1].layer(2)))
         columns = list(variant.tokens)
         if variant.kind != "value":
@@ -193,7 +201,7 @@ def test_a_record_holds_the_four_cell_effect_of_its_span_and_its_residual(finish
 
 
 def test_tables_are_what_the_records_say(finished: Path) -> None:
-    records = read_records(finished).tables["records"]
+    records = read_saved(finished).tables["records"]
     joint = records.filter(
         (pc.field("kind") == "joint") & (pc.field("strength") == 1.0)
     ).to_pylist()
@@ -215,14 +223,14 @@ def test_tables_are_what_the_records_say(finished: Path) -> None:
 def test_a_summary_needs_records_only_and_is_the_same_each_time(
     copied: Path, tmp_path: Path
 ) -> None:
-    before = summary_files(read_records(copied))
+    before = summary_files(read_saved(copied))
     for unit in (copied / "units").iterdir():
         assert (unit / CAPTURES).exists()
-    written = write_summary(read_records(copied), tmp_path / "tables")
+    written = write_summary(read_saved(copied), tmp_path / "tables")
     assert {path.name: path.read_bytes() for path in written} == before
     assert "INCOMPLETE" not in before["summary.md"].decode()
     shutil.rmtree(copied / "units" / "retrieval-002")
-    assert b"INCOMPLETE" in summary_files(read_records(copied))["summary.md"]
+    assert b"INCOMPLETE" in summary_files(read_saved(copied))["summary.md"]
 
 
 def test_an_archive_stands_alone_without_tensors_texts_or_places(
@@ -230,23 +238,23 @@ def test_an_archive_stands_alone_without_tensors_texts_or_places(
 ) -> None:
     manifest = archive(copied, tmp_path / "archive")
     names = {path.name for path in (tmp_path / "archive").iterdir()}
-    assert {"records.parquet", "audit.parquet", "manifest.json", "summary.md"} <= names
+    assert {"records.parquet", "checks.parquet", "manifest.json", "summary.md"} <= names
     assert not [name for name in names if name.endswith("safetensors")]
     text = manifest.read_text()
     assert str(tmp_path) not in text
-    assert json.loads(text)["command"] == command(read_records(copied))
-    assert json.loads(text)["rows"] == {"records": 96, "audit": 3}
-    sealed = {"records.parquet", "audit.parquet", "prompts.json", "preflight.json"}
+    assert json.loads(text)["command"] == command(read_saved(copied))
+    assert json.loads(text)["rows"] == {"records": 96, "checks": 15}
+    sealed = {"records.parquet", "checks.parquet", "plan-main.json", "preflight.json"}
     assert set(json.loads(text)["sha256"]) == sealed
-    again = read_records(tmp_path / "archive")
-    assert summary_files(again) == summary_files(read_records(copied))
-    with pytest.raises(ShardError, match="`archive` must be empty or new"):
+    again = read_saved(tmp_path / "archive")
+    assert summary_files(again) == summary_files(read_saved(copied))
+    with pytest.raises(StoreError, match="`archive` must be empty or new"):
         archive(copied, tmp_path / "archive")
     (tmp_path / "archive" / "records.parquet").write_bytes(b"no")
-    with pytest.raises(ShardError, match=r"records\.parquet is missing or damaged"):
-        read_records(tmp_path / "archive")
+    with pytest.raises(StoreError, match=r"records\.parquet is missing or damaged"):
+        read_saved(tmp_path / "archive")
     shutil.rmtree(copied / "units" / "retrieval-002")
-    with pytest.raises(ShardError, match="must be finished before it is archived"):
+    with pytest.raises(StoreError, match="must be finished before it is archived"):
         archive(copied, tmp_path / "other")
 
 
@@ -255,9 +263,9 @@ def test_a_layer_with_a_softcap_is_refused(embedded: Any) -> None:
     with attach(model, tokenizer=tokenizer) as instrument:
         layer = instrument.capture(range(3, 27), answer=3, versus=5, layers=[1]).layer(1)
     with pytest.raises(ValueError, match=r"Layer 1 must be plain softmax attention.*a softcap"):
-        joint_predictors.require_plain(replace(layer, softcap=30.0))
+        predictors.require_plain(replace(layer, softcap=30.0))
     with pytest.raises(ValueError, match="it has sinks"):
-        joint_predictors.require_plain(replace(layer, sinks=torch.zeros(layer.heads)))
+        predictors.require_plain(replace(layer, sinks=torch.zeros(layer.heads)))
 
 
 def test_tables_in_three_forms() -> None:

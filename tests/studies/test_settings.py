@@ -1,22 +1,15 @@
 """Settings: frozen, unknown keys rejected, the paper's designs as printed."""
 
-import importlib
-import shutil
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
 from pydantic import ValidationError
 
-from finite_calculus.studies import identity
-from finite_calculus.studies.identity import code_hash, differences
-from finite_calculus.studies.joint_kv import (
-    JointKVSettings,
-    Place,
-    command_options,
-    joint_settings,
-)
-from finite_calculus.studies.settings import canonical
+from finite_calculus.harness.identity import differences
+from finite_calculus.harness.options import command_words
+from finite_calculus.provenance.digests import canonical
+from finite_calculus.studies.joint_kv import JointKVSettings, joint_settings
+
+PLACE = {"task": "retrieval", "layer": 3, "strengths": [1.0, 0.1, 0.5]}
+FIRST_VERSION = {"study": "joint-kv", "model": "embedded", "seed": 1, "batch": 5, "pairs": 2}
 
 
 def interventions(settings: JointKVSettings) -> int:
@@ -29,9 +22,6 @@ def test_an_unknown_key_is_rejected() -> None:
     assert JointKVSettings.model_validate(plain).model_dump(mode="json") == plain
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         JointKVSettings.model_validate({**plain, "prompts": 32})
-    plain["places"][0]["depth"] = 1
-    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
-        JointKVSettings.model_validate(plain)
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -73,23 +63,32 @@ def test_a_layer_that_the_model_does_not_have_is_refused(layers: list[int]) -> N
         joint_settings("embedded", layers=layers)
 
 
-def test_repeated_places_and_strengths_out_of_range_are_refused() -> None:
-    place = Place(task="retrieval", layer=1)
-    with pytest.raises(ValidationError, match="every task and layer once"):
-        JointKVSettings(model="embedded", places=(place, place))
-    half = Place(task="retrieval", layer=1, strengths=(0.5,))
-    with pytest.raises(ValidationError, match="must begin with 1"):
-        JointKVSettings(model="embedded", places=(half,))
-    with pytest.raises(ValidationError, match="less than or equal to 1"):
-        joint_settings("embedded", strengths=[1.5])
+def test_repeated_tasks_and_strengths_out_of_range_are_refused() -> None:
+    with pytest.raises(ValidationError, match="must name each one once"):
+        joint_settings("embedded", tasks=("retrieval", "retrieval"))
+    with pytest.raises(ValidationError, match="less than 1"):
+        joint_settings("embedded", strengths=(1.5,))
+
+
+def test_settings_of_the_first_version_are_read_with_their_places() -> None:
+    listed = [{**PLACE, "layer": 1, "strengths": [1.0]}, PLACE]
+    settings = JointKVSettings.model_validate({**FIRST_VERSION, "places": listed})
+    assert [(p.task, p.layer, p.strengths) for p in settings.places] == [
+        ("retrieval", 1, (1.0,)),
+        ("retrieval", 3, (1.0, 0.1, 0.5)),
+    ]
 
 
 def test_the_recorded_command_names_every_setting_and_no_place_on_a_machine() -> None:
-    words = " ".join(command_options(joint_settings("smollm2-135m-instruct")))
-    assert words == (
-        "--model smollm2-135m-instruct --task retrieval --task sst2 --layers 7,15,22 "
-        "--strengths 0.1,0.5 --pairs 32 --seed 20260908 --batch 5 --data DIR"
-    )
+    settings = joint_settings("smollm2-135m-instruct", data="anywhere")
+    words = " ".join(command_words(settings))
+    for part in (
+        "--model smollm2-135m-instruct --seed 20260908 --batch 5 --design supplement",
+        "--task retrieval,sst2 --layers 7,15,22 --strengths 0.1,0.5 --pairs 32 --data DIR",
+        "--resamples 5000 --coverage 0.95 --bootstrap-seed 981",
+    ):
+        assert part in words
+    assert "anywhere" not in words + settings.model_dump_json()
 
 
 def test_differences_are_named_by_path_and_only_those() -> None:
@@ -107,21 +106,3 @@ def test_the_canonical_text_does_not_depend_on_order_and_refuses_what_is_not_a_n
     assert canonical({"b": 1, "a": [1.5]}) == canonical({"a": [1.5], "b": 1})
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical({"a": float("nan")})
-
-
-def test_the_code_hash_is_of_what_records_depend_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in ("finite_calculus", "native_checks"):
-        source = Path(str(importlib.import_module(name).__file__)).parent
-        shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("*.safetensors"))
-        fake = SimpleNamespace(__file__=str(tmp_path / name / "__init__.py"))
-        monkeypatch.setattr(identity, name, fake)
-    before = code_hash()
-    (tmp_path / "finite_calculus" / "cli" / "app.py").write_text("# other words")
-    assert code_hash() == before
-    for name in ("finite_calculus/joint.py", "finite_calculus/models/edits.py"):
-        with (tmp_path / name).open("a") as file:
-            file.write("# changed\n")
-        assert code_hash() != before
-        before = code_hash()

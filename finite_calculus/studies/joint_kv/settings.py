@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -75,7 +75,7 @@ class JointKVSettings(ModelSettings):
         }
 
     @model_validator(mode="after")
-    def _require_distinct(self) -> Self:
+    def _require_distinct(self) -> "JointKVSettings":
         if len(set(self.tasks)) != len(self.tasks) or len(set(self.layers)) != len(self.layers):
             raise ValueError("`tasks` and `layers` must name each one once; one is repeated.")
         return self
@@ -100,7 +100,7 @@ class JointKVSettings(ModelSettings):
         return tuple(place for place in self.places if place.task == task)
 
     @classmethod
-    def complete(cls, given: Mapping[str, Any], layers: int | None) -> Self:
+    def complete(cls, given: Mapping[str, Any], layers: int | None) -> "JointKVSettings":
         """What is not given is as in the paper's design."""
         if layers is None:
             raise ValueError("The joint study needs a model; its depth is not known.")

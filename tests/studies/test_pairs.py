@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from finite_calculus.studies import sst2
-from finite_calculus.studies.joint_kv import joint_settings, make_prompts, retrieval_text
-from finite_calculus.studies.prompts import PairText, tokenise
-from finite_calculus.studies.settings import canonical
+from finite_calculus.provenance.digests import canonical
+from finite_calculus.studies.joint_kv import joint_settings
+from finite_calculus.studies.joint_kv.plan import plan_pairs, retrieval_text
+from finite_calculus.tasks import sst2
+from finite_calculus.tasks.pairs import PairText, tokenise
 
 FILLER = "a plain sentence of about thirty characters, number"
 
@@ -180,10 +181,10 @@ def test_the_manifest_holds_rows_and_hashes_but_no_sentence(folder: Path, embedd
     for name in ("train.tsv", "dev.tsv"):
         text = (folder / name).read_text().replace(FILLER, "twenty characters it is")
         (folder / name).write_text(text)
-    settings = joint_settings("embedded", tasks=["sst2"], pairs=2)
-    prompts = make_prompts(settings, embedded[1], folder)
+    settings = joint_settings("embedded", tasks=("sst2",), pairs=2, data=folder)
+    prompts = plan_pairs(settings, embedded[1], 512)
     kept = canonical(prompts.manifest)
     assert "twenty" not in kept
     assert '"validation_row"' in kept
     assert '"train_sha256"' in kept
-    assert prompts.units == ("sst2-000", "sst2-001")
+    assert tuple(prompts.units) == ("sst2-000", "sst2-001")

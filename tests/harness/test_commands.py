@@ -1,42 +1,26 @@
 """The commands: a study from start to tables, refusals in plain words."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from finite_calculus.cli import app
-
-
-def command(*words: str):
-    return CliRunner().invoke(app, list(words))
-
-
-def plain(text: str) -> str:
-    return " ".join(text.replace("│", " ").split())
-
-
-@pytest.mark.parametrize(
-    "name", ["positional", "reconstruction", "regression", "answer-repair", "runtime"]
-)
-def test_a_study_that_is_to_come_is_refused_plainly(name: str, tmp_path: Path) -> None:
-    result = command("run", name, "--out", str(tmp_path / "run"))
-    assert result.exit_code == 2
-    assert f"The study '{name}' is not part of this version" in plain(result.output)
-    assert not (tmp_path / "run").exists()
+from finite_calculus.cli import extras
+from tests.helpers.studies import command, plain
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["nonesuch"], "must be one of joint-kv"),
-        (["joint-kv", "--model", "nonesuch"], "must be a known checkpoint"),
+        (["joint-kv", "--model", "nonesuch"], "nonesuch"),
         (["joint-kv", "--layers", "1,x"], "--layers must be numbers separated by commas"),
         (["joint-kv", "--layers", "9"], "`layers` must lie in 0..3 of embedded"),
-        (["joint-kv", "--design", "final"], "--design must be supplement or initial"),
+        (["joint-kv", "--design", "final"], "`design` must be supplement or initial"),
         (["joint-kv", "--task", "rhymes"], "'retrieval' or 'sst2'"),
-        (["joint-kv", "--strengths", "2"], "less than or equal to 1"),
+        (["joint-kv", "--strengths", "2"], "less than 1"),
     ],
 )
 def test_a_wrong_word_is_refused_before_anything_is_loaded(
@@ -77,25 +61,44 @@ def test_an_interruption_says_that_finished_units_are_kept(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("finite_calculus.studies.runner.run", interrupted)
+    monkeypatch.setattr("finite_calculus.harness.executors.run", interrupted)
     result = command("run", "joint-kv", "--task", "retrieval", "--out", str(tmp_path / "run"))
     assert result.exit_code == 130
     assert "finished units are kept" in result.output
 
 
 def test_damage_gives_exit_code_one(copied: Path) -> None:
-    (copied / "units" / "retrieval-000" / "audit.parquet").unlink()
+    (copied / "units" / "retrieval-000" / "checks.parquet").unlink()
     for words in (["status"], ["replay"], ["summary"]):
         result = command(*words, str(copied))
         assert result.exit_code == 1
-        assert "audit.parquet: missing" in result.output
+        assert "checks.parquet: missing" in result.output
 
 
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("finite_calculus.cli.studies._NEEDED", ("pyarrow", "nonesuch"))
+    monkeypatch.setitem(extras.EXTRAS, "studies", ("pyarrow", "nonesuch"))
     result = command("status", "anywhere")
     assert result.exit_code == 2
-    assert "Studies need nonesuch: install finite-calculus[studies]" in plain(result.output)
+    assert "nonesuch" in plain(result.output)
+    assert "install finite-calculus[studies]" in plain(result.output)
+
+
+def test_the_list_of_studies_imports_none_of_them() -> None:
+    program = (
+        "import sys; from typer.testing import CliRunner; from finite_calculus.cli import app\n"
+        "text = CliRunner().invoke(app, ['run', '--help']).output\n"
+        "print('joint-kv' in text, 'finite_calculus.studies.joint_kv' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True False\n"
+
+
+def test_the_help_of_a_study_shows_its_own_settings() -> None:
+    text = plain(command("run", "joint-kv", "--help").output)
+    for flag in ("--task", "--layers", "--strengths", "--pairs", "--no-captures", "--workers"):
+        assert flag in text
 
 
 @pytest.mark.parametrize("name", ["run", "status", "replay", "summary"])

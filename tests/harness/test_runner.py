@@ -15,48 +15,37 @@ from typing import Any
 import pytest
 import torch
 
-from finite_calculus.studies import directory, runner
-from finite_calculus.studies.directory import ChangedRunError
-from finite_calculus.studies.shards import ShardError
-from finite_calculus.studies.study import GateShutError
+from finite_calculus.harness import ChangedRunError, GateShutError, StoreError, directory
+from finite_calculus.harness.claims import claimed, exclusive, holders
+from finite_calculus.harness.executors import Processes, choose_threads
+from finite_calculus.studies.joint_kv import STUDY
 from native_checks import preflight
-from native_checks.preflight import PreflightReport
-from native_checks.records import Check, counted
-from tests.studies.conftest import small
+from native_checks.records import counted
+from tests.helpers.studies import contents, small
 
 Runs = Callable[..., Any]
 
 
-def contents(run: Path) -> dict[str, bytes]:
-    """Every file of the units and weights but the seals, which hold times."""
-    return {
-        path.relative_to(run).as_posix(): path.read_bytes()
-        for part in (directory.UNITS, directory.WEIGHTS)
-        for path in sorted((run / part).rglob("*"))
-        if path.is_file() and path.name != "seal.json"
-    }
-
-
 def test_a_run_leaves_its_settings_gate_prompts_and_one_shard_per_pair(finished: Path) -> None:
     record = directory.read_run(finished)
-    assert record.units == ("retrieval-000", "retrieval-001", "retrieval-002")
-    assert record.identity["settings"]["places"][0]["strengths"] == [1.0, 0.5]
+    plan = directory.read_plan(finished, record, "main")
+    assert plan is not None
+    assert plan.units == ("retrieval-000", "retrieval-001", "retrieval-002")
+    assert record.identity["settings"]["strengths"] == [0.5]
+    assert record.identity["plan"] == plan.sha256
     assert json.loads((finished / "preflight.json").read_text())["checks"]
     names = {Path(name).name for name in contents(finished)}
-    assert names == {"records.parquet", "audit.parquet", "captures.safetensors"}
+    assert names == {"records.parquet", "checks.parquet", "captures.safetensors"}
     assert "retrieval-002 in" in (finished / "run.log").read_text()
 
 
 def test_a_run_goes_on_at_the_next_unit_and_ends_in_the_same_bytes(
     runs: Runs, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = json.loads((finished / "preflight.json").read_text())
-    passed = PreflightReport(tuple(Check(**check) for check in saved["checks"]), {})
-    monkeypatch.setattr(runner, "preflight", lambda *_, **__: passed)
     seen: list[str] = []
     first = runs(tmp_path / "run", limit=1, report=lambda unit, done, total: seen.append(unit))
     assert (first.done, first.total) == (1, 3)
-    monkeypatch.setattr(runner, "preflight", None)  # saved open: not run again
+    monkeypatch.setattr(preflight, "preflight", None)  # saved open: not run again
     assert runs(tmp_path / "run", report=lambda unit, *_: seen.append(unit)).done == 3
     assert seen == ["", "retrieval-000", "", "retrieval-001", "retrieval-002"]
     assert contents(tmp_path / "run") == contents(finished)
@@ -72,7 +61,7 @@ def test_a_changed_setting_is_refused_with_the_difference(runs: Runs, copied: Pa
     before = contents(copied)
     with pytest.raises(ChangedRunError, match=r"settings\.batch: 26 → 13"):
         runs(copied, small(batch=13))
-    with pytest.raises(ChangedRunError, match=r"settings\.places\.0\.layer: 2 → 3"):
+    with pytest.raises(ChangedRunError, match=r"settings\.layers\.0: 2 → 3"):
         runs(copied, small(layers=[3]))
     assert contents(copied) == before
 
@@ -92,7 +81,7 @@ def test_a_changed_model_is_refused(embedded: tuple[Any, Any], runs: Runs, copie
 
 
 def test_other_code_is_refused(runs: Runs, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("finite_calculus.studies.identity.code_hash", lambda: "c" * 64)
+    monkeypatch.setattr("finite_calculus.harness.identity.study_sources", lambda _: "c" * 64)
     with pytest.raises(ChangedRunError, match=r"made_with\.sources: \w{12}… → c{12}…"):
         runs(copied)
 
@@ -102,7 +91,7 @@ def test_a_damaged_shard_is_named_and_not_overwritten(runs: Runs, copied: Path) 
     blob = bytearray(target.read_bytes())
     blob[100] ^= 1
     target.write_bytes(blob)
-    with pytest.raises(ShardError, match=r"units/retrieval-001/records\.parquet: damaged"):
+    with pytest.raises(StoreError, match=r"units/retrieval-001/records\.parquet: damaged"):
         runs(copied)
     assert target.read_bytes() == blob
 
@@ -111,12 +100,12 @@ def test_a_foreign_unit_and_a_foreign_directory_are_refused(
     runs: Runs, copied: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(copied / "units" / "retrieval-000", copied / "units" / "retrieval-099")
-    with pytest.raises(ShardError, match=r"units/retrieval-099: foreign"):
+    with pytest.raises(StoreError, match=r"units/retrieval-099: foreign"):
         runs(copied)
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("dear")
-    with pytest.raises(ShardError, match=r"it holds thesis\.tex and no run\.json"):
+    with pytest.raises(StoreError, match=r"it holds thesis\.tex and no run\.json"):
         runs(other)
     assert (other / "thesis.tex").read_text() == "dear"
 
@@ -136,7 +125,7 @@ def test_a_unit_moved_away_is_computed_again_to_the_same_bytes(runs: Runs, copie
     ("name", "text", "message"),
     [
         ("run.json", "{}", r"run\.json is damaged"),
-        ("prompts.json", "{}", r"prompts\.json is damaged"),
+        ("plan-main.json", "{}", r"plan-main\.json is damaged"),
         ("preflight.json", "{", r"preflight\.json is damaged"),
     ],
 )
@@ -144,7 +133,7 @@ def test_damaged_records_of_the_run_itself_are_named(
     runs: Runs, copied: Path, name: str, text: str, message: str
 ) -> None:
     (copied / name).write_text(text)
-    with pytest.raises(ShardError, match=message):
+    with pytest.raises(StoreError, match=message):
         runs(copied)
     assert (copied / name).read_text() == text
 
@@ -153,7 +142,7 @@ def test_a_changed_run_record_does_not_pass_for_another_fingerprint(copied: Path
     record = json.loads((copied / "run.json").read_text())
     record["identity"]["settings"]["batch"] = 13
     (copied / "run.json").write_text(json.dumps(record))
-    with pytest.raises(ShardError, match="its fingerprint is not that of its contents"):
+    with pytest.raises(StoreError, match="its fingerprint is not that of its contents"):
         directory.read_run(copied)
 
 
@@ -169,9 +158,70 @@ def test_a_shut_gate_stops_the_run_and_is_saved(
     assert "stopped: GateShutError" in (tmp_path / "run" / "run.log").read_text()
 
 
-def test_two_runs_at_once_in_one_directory_are_refused(runs: Runs, copied: Path) -> None:
-    with directory.locked(copied), pytest.raises(ShardError, match="another process runs in"):
-        runs(copied)
+def test_a_unit_that_another_process_holds_is_left_to_it(runs: Runs, copied: Path) -> None:
+    before = contents(copied)
+    shutil.rmtree(copied / "units" / "retrieval-001")
+    shutil.rmtree(copied / "units" / "retrieval-002")
+    with claimed(copied, "retrieval-001") as mine:
+        assert mine
+        assert list(holders(copied)) == ["retrieval-001"]
+        with claimed(copied, "retrieval-001") as again:
+            assert not again
+        assert runs(copied, limit=1).done == 2
+        assert not (copied / "units" / "retrieval-001").exists()
+    assert holders(copied) == {}
+    assert runs(copied).done == 3
+    assert contents(copied) == before
+
+
+def test_the_claim_of_a_process_that_died_is_free_at_once(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from finite_calculus.harness.claims import claimed\n"
+        "with claimed(Path(sys.argv[1]), 'unit') as mine: print(mine, flush=True); os.kill(os.getpid(), 9)"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path)]
+    died = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (died.returncode, died.stdout) == (-signal.SIGKILL, "True\n")
+    assert (tmp_path / "claims" / "unit").exists()
+    with claimed(tmp_path, "unit") as mine:
+        assert mine
+
+
+def test_two_processes_leave_the_records_of_one(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    progress = Processes(2)(STUDY, small(), out)
+    assert (progress.done, progress.total) == (3, 3)
+    assert contents(out) == contents(finished)
+    log = (out / "run.log").read_text()
+    assert [log.count(f" retrieval-00{n} in ") for n in range(3)] == [1, 1, 1]
+    assert len({line.split()[2] for line in log.splitlines()}) == 2
+
+
+def test_workers_and_a_limit_are_refused_together(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match="`workers` must be at least 1, and 1 where `limit` is set"
+    ):
+        Processes(2)(STUDY, small(), tmp_path / "run", limit=1)
+
+
+def test_a_run_goes_on_with_the_threads_that_it_began_with(finished: Path, tmp_path: Path) -> None:
+    assert choose_threads(finished, 2, None) == 1
+    assert choose_threads(finished, 2, 3) == 3
+    assert choose_threads(tmp_path, 1, None) == torch.get_num_threads()
+
+
+def test_setting_up_waits_for_the_other_process(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from finite_calculus.harness.claims import exclusive\n"
+        "with exclusive(Path(sys.argv[1]), 'setup'): print('in')"
+    )
+    with exclusive(tmp_path, "setup"):
+        other = subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(timeout=3)
+    assert other.communicate()[0] == "in\n"
 
 
 def test_a_limit_below_one_is_refused(runs: Runs, tmp_path: Path) -> None:
@@ -187,11 +237,10 @@ import torch
 torch.set_num_threads(1)
 from finite_calculus.checkpoints import load
 from finite_calculus.studies.joint_kv import STUDY, JointKVSettings
-from finite_calculus.studies.runner import run
+from finite_calculus.harness.runner import run
 settings = JointKVSettings.model_validate_json(sys.argv[1])
-model, tokenizer = load(settings.model)
 report = lambda *state: print(*state, flush=True)
-run(STUDY, settings, Path(sys.argv[2]), model=model, tokenizer=tokenizer, report=report)
+run(STUDY, settings, Path(sys.argv[2]), loaded=load(settings.model), report=report)
 """
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from finite_calculus.studies.bootstrap import cluster_means, paired_interval
-from finite_calculus.studies.metrics import correlation, mean_error, sign_accuracy, top_two_recall
+from finite_calculus.harness.bootstrap import cluster_means, paired_interval
+from finite_calculus.harness.metrics import correlation, mean_error, sign_accuracy, top_two_recall
 
 
 def test_the_interval_is_scipys_percentile_interval_of_the_cluster_means() -> None:

@@ -1,0 +1,53 @@
+"""The embedded model, runs of the joint study on it, and one finished run to look at."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from finite_calculus.checkpoints import load
+from finite_calculus.harness.runner import run
+from finite_calculus.studies.joint_kv import STUDY, JointKVSettings
+from tests.helpers.studies import small
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> Iterator[None]:
+    """Matrices this small only wait for each other's threads, and threads are part of a run's identity."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def embedded() -> tuple[Any, Any]:
+    """Model and tokenizer."""
+    return load("embedded")
+
+
+@pytest.fixture(scope="session")
+def runs(embedded: tuple[Any, Any]) -> Callable[..., Any]:
+    """Run the joint study on the embedded model."""
+
+    def start(out: Path, settings: JointKVSettings | None = None, **options: Any) -> Any:
+        return run(STUDY, settings or small(), out, loaded=embedded, **options)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def finished(runs: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, to be read only."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    runs(out)
+    return out
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run, to be broken."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
