@@ -52,7 +52,7 @@ def syntax(node: Any) -> str:
     if not isinstance(node, ast.AST):
         return repr(node)
     fields = dict(ast.iter_fields(node))
-    documented = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    documented = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     if isinstance(node, documented) and ast.get_docstring(node) is not None:
         fields["body"] = fields["body"][1:]
     words = (f"{name}={syntax(item)}" for name, item in fields.items() if item not in (None, []))
