@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from finite_calculus import response
 from finite_calculus.cli import app
-from proofs import audit, audit_records, checks
-from proofs.comparison import Comparison, Place, Sample, Tally
+from proofs.numeric import audit, audit_records, checks
+from proofs.numeric.comparison import Comparison, Place, Sample, Tally
 from tests.recipes import under_its_own_bound, under_our_bound
 
 

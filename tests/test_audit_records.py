@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from proofs.checks import CHECKS
-from proofs.comparison import DTYPES
-from proofs.comparisons import COMPARISONS
-from proofs.exhaustive import KERNELS, TARGET_ULPS
-from proofs.stability import allowed_bits
+from proofs.numeric.checks import CHECKS
+from proofs.numeric.comparison import DTYPES
+from proofs.numeric.comparisons import COMPARISONS
+from proofs.numeric.exhaustive import KERNELS, TARGET_ULPS
+from proofs.numeric.stability import allowed_bits
 
 KEPT = Path(__file__).parents[1] / "results" / "audit"
 MEDIAN = 100  # bound over actual error, in float64, that an audit may show
@@ -29,7 +29,7 @@ LONG = (
 PATTERNS = 2**32  # of a float32
 # As in production: the shape checks of the tests are code too.
 SOURCES = """
-import json, proofs.audit as a, proofs.exhaustive as e
+import json, proofs.numeric.audit as a, proofs.numeric.exhaustive as e
 audits = {name: a.sources(name) for name in a.CHECKS}
 samples = {name: a.sources(name, a.stability.sample) for name in a.CHECKS}
 print(json.dumps([audits, samples, {name: e.sources(name) for name in e.KERNELS}]))

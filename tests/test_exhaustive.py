@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from finite_calculus.cli import app
-from proofs import exhaustive
+from proofs.numeric import exhaustive
 
 
 @pytest.fixture(autouse=True)

@@ -49,7 +49,7 @@ def audit(
 
     Example: `finite-calculus audit --cases 1e5 --function finite_response --out results/audit`
     """
-    from proofs import audit as auditing
+    from proofs.numeric import audit as auditing
 
     if replay is not None:
         raise typer.Exit(_replay(replay))
@@ -91,8 +91,8 @@ def _count(text: str) -> int:
 
 def _replay(path: Path) -> int:
     """Print the replayed cases of a record; 1 if one still violates its bound or loses its digits."""
-    from proofs import audit_records
-    from proofs.audit import sources
+    from proofs.numeric import audit_records
+    from proofs.numeric.audit import sources
 
     try:
         record = audit_records.read(path)
@@ -133,7 +133,7 @@ def _print_case(title: str, found) -> None:
 
 def _exhaustive(function: str | None, jobs: int | None, out: Path | None, quiet: bool) -> int:
     """Print the largest error of each kernel over all float32 inputs; 1 if one exceeds the target."""
-    from proofs.exhaustive import KERNELS, TARGET_ULPS, sweep
+    from proofs.numeric.exhaustive import KERNELS, TARGET_ULPS, sweep
 
     if function not in (None, *KERNELS):
         raise typer.BadParameter(
