@@ -1,12 +1,13 @@
 """The audit: every public function on as many adversarial cases as are asked for.
 
 Each function and precision is cut into pieces that run in parallel and are tallied; a finished tally
-is a record, one JSON file, that names the sources it was made with. An audit run again takes up where
-it stopped: records of as many cases or more are kept. A violation is an error beyond its derived
-bound. Such a bound grows with the error of the code, so where there is a reference a sample of the
-cases is also held against the problem itself (`proofs.numeric.stability`).
+is a record that names the sources it was made with (`proofs.numeric.record_files` keeps them). An audit
+run again takes up where it stopped: records of as many cases or more are kept. A violation is an error
+beyond its derived bound. Such a bound grows with the error of the code, so where there is a reference
+a sample of the cases is also held against the problem itself (`proofs.numeric.stability`).
 """
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, cast
 
 from finite_calculus import rounding
-from proofs.numeric import audit_records, stability
+from proofs.numeric import audit_records, record_files, stability
 from proofs.numeric.audit_records import Found
 from proofs.numeric.checks import CHECKS, Outcome, checks_of
 from proofs.numeric.comparison import BATCH, Comparison, Place, Tally
@@ -61,21 +62,33 @@ def audit(
 ) -> Iterator[Outcome]:
     """Audit each check in each dtype; with `out`, keep records there and skip what is already done."""
     jobs = jobs or os.cpu_count() or 1
-    for name, dtype in itertools.product(names, dtypes):
-        path = out / f"{name}-{dtype}.json" if out else None
-        saved = audit_records.read(path) if path and path.exists() else {}
-        stage = f"{name} {dtype}"
-        tally, record = _complete(_tallying(name, dtype, cases, seed), saved, jobs, stage, progress)
-        if path and record != saved:
-            audit_records.write(path, record)
-        lost = None
-        if isinstance(CHECKS[name], Comparison):
-            work, stage = _sampling(name, dtype, cases, seed), f"{stage}, digits kept"
-            lost, part = _complete(work, saved.get("stability"), jobs, stage, progress)
-            whole = {**record, "stability": part}
-            if path and whole != saved:
-                audit_records.write(path, whole)
-        yield Outcome(tally, lost)
+    with contextlib.ExitStack() as stack:
+        records = stack.enter_context(record_files.writing(out)) if out else record_files.Records()
+
+        def keep(record: dict[str, Any]) -> None:
+            records.audits[record["function"], record["dtype"]] = record
+            if out:
+                record_files.write(out, records)
+
+        leftovers = [key for key in records.audits if key[0] not in CHECKS]
+        for key in leftovers:
+            del records.audits[key]
+        if out and leftovers:
+            record_files.write(out, records)
+        for name, dtype in itertools.product(names, dtypes):
+            saved = records.audits.get((name, dtype), {})
+            stage = f"{name} {dtype}"
+            work = _tallying(name, dtype, cases, seed)
+            tally, record = _complete(work, saved, jobs, stage, progress)
+            if record != saved:
+                keep(record)
+            lost = None
+            if isinstance(CHECKS[name], Comparison):
+                work, stage = _sampling(name, dtype, cases, seed), f"{stage}, digits kept"
+                lost, part = _complete(work, saved.get("stability"), jobs, stage, progress)
+                if (whole := {**record, "stability": part}) != saved:
+                    keep(whole)
+            yield Outcome(tally, lost)
 
 
 @dataclass(frozen=True)

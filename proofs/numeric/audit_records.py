@@ -1,15 +1,13 @@
-"""Records of an audit: one JSON file for each check and precision, whose worst cases can be replayed.
+"""Records of an audit: one for each check and precision, whose worst cases can be replayed.
 
 A record holds the tally of all cases and, under "stability", the sample that was held against the
 problem. Each says with which settings and sources it was made and holds the inputs of its worst case.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -38,32 +36,6 @@ class Replay(Generic[Measured]):
     case: Batch
     in_place: bool
     measured: Measured
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A record of an audit; raises if the file holds anything else."""
-    try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"`{path}` must be a record of an audit; it cannot be read: {error}."
-        ) from None
-    wanted = {"settings", "inputs", *Tally.__dataclass_fields__}
-    if not isinstance(record, dict) or not record.keys() >= wanted:
-        raise ValueError(
-            f"`{path}` must be a record of an audit, as `finite-calculus audit --out DIR` writes them; "
-            f"got other data. Make it again."
-        )
-    return record
-
-
-def write(path: Path, record: dict[str, Any]) -> None:
-    """Write a record whole or not at all, a field a line."""
-    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in record.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".partial")
-    draft.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    draft.replace(path)
 
 
 def part(

@@ -6,7 +6,6 @@ measured in Arb on a sample, and the worst arguments found are decided by Arb. A
 kernel must give the value that is stated for it, and NaN at every NaN.
 """
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from finite_calculus import phi, response, rotary
+from proofs.numeric import record_files
 from proofs.numeric.parallel import Progress, parallel
 from proofs.numeric.sources import fingerprint
 from proofs.references.numbers import arb_precision
@@ -96,11 +96,23 @@ def sweep(
 
     With `out` the record is kept there, and one made with the same sources is not made again.
     """
-    path = out / f"exhaustive-{name}.json" if out else None
-    if path is not None and path.exists() and pieces is None:
-        record = json.loads(path.read_text())
-        if record["sources"] == sources(name):
-            return _from_record(record)
+    if out is None or pieces is not None:
+        return _sweep(name, jobs, pieces, progress)
+    with record_files.writing(out) as records:
+        kept = {kernel: row for kernel, row in records.sweeps.items() if kernel in KERNELS}
+        record = kept.get(name)
+        if record is not None and record["sources"] == sources(name):
+            total = _from_record(record)
+        else:
+            total = _sweep(name, jobs, pieces, progress)
+            kept[name] = {"sources": sources(name), "ulps": total.ulps, **asdict(total)}
+        if kept != records.sweeps:
+            records.sweeps = kept
+            record_files.write(out, records)
+    return total
+
+
+def _sweep(name: str, jobs: int, pieces: int | None, progress: Progress) -> Sweep:
     found = Sweep(name)
     items = [(name, piece) for piece in range(_PATTERNS // _PIECE)][:: _stride(pieces)]
     for _, part in parallel(lambda d, t: progress(f"{name} float32", d, t), _try, items, jobs):
@@ -111,10 +123,6 @@ def sweep(
             f"units in the last place of float32"
         )
     found.worst = sorted(((_decide(name, x), x) for _, x in found.worst), reverse=True)
-    if path is not None and pieces is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"sources": sources(name), "ulps": found.ulps, **asdict(found)}
-        path.write_text(json.dumps(record, indent=1) + "\n")
     return found
 
 
