@@ -40,7 +40,9 @@ TOPICS = (
 @functools.cache
 def entries() -> tuple[Entry, ...]:
     """Every entry, in the order of the topics."""
-    return collect((name, importlib.import_module(f"proofs.{name}").ENTRIES) for name in TOPICS)
+    return collect(
+        (name, importlib.import_module(f"proofs.topics.{name}").ENTRIES) for name in TOPICS
+    )
 
 
 def find(label: str) -> Entry:

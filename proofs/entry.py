@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from proofs.statements import Statement
+from proofs.prover.statements import Statement
 
 
 class Kind(StrEnum):

@@ -11,15 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
-from proofs import arithmetic, coq_check, mutation, rational
+from proofs import coq_check
 from proofs.catalogue import entries, find
-from proofs.checks import CHECKS, Outcome, checks_of
-from proofs.comparison import DTYPES, Comparison, run
 from proofs.entry import Entry, Kind
 from proofs.labels import REQUIRED
 from proofs.native import native_checks_of
-from proofs.parallel import Progress, parallel
-from proofs.stability import sample
+from proofs.numeric.checks import CHECKS, Outcome, checks_of
+from proofs.numeric.comparison import DTYPES, Comparison, run
+from proofs.numeric.parallel import Progress, parallel
+from proofs.numeric.stability import sample
+from proofs.printed import arithmetic
+from proofs.prover import mutation, rational
 
 NOT_CHECKED = "not checked"
 

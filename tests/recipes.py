@@ -13,7 +13,7 @@ import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.readout import Readout, relative_scores
 from finite_calculus.response import Reallocation
-from proofs.cases import Case
+from proofs.numeric.cases import Case
 
 _SOUND = response.reallocate
 

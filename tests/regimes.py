@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from proofs.cases import Batch
+from proofs.numeric.cases import Batch
 
 Numbers = st.SearchStrategy[float]
 Arrays = dict[str, np.ndarray]

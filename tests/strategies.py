@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from proofs.cases import Batch
+from proofs.numeric.cases import Batch
 from tests.regimes import (
     Arrays,
     entries,

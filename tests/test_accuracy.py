@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
 import finite_calculus as fc
-from proofs.cases import Batch
-from proofs.checks import CHECKS, builder, checks_of
-from proofs.comparison import Comparison, run, tracked
-from proofs.comparisons import COMPARISONS
+from proofs.numeric.cases import Batch
+from proofs.numeric.checks import CHECKS, builder, checks_of
+from proofs.numeric.comparison import Comparison, run, tracked
+from proofs.numeric.comparisons import COMPARISONS
 from tests.regimes import without_cases
 from tests.strategies import STRATEGIES
 

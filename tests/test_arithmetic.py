@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from proofs import arithmetic
-from proofs.arithmetic import Interval, audit, judge, read, unexpected
-from proofs.printed import FIGURES, KNOWN_INCONSISTENT, Figure
+from proofs.printed import FIGURES, KNOWN_INCONSISTENT, Figure, arithmetic
+from proofs.printed.arithmetic import Interval, audit, judge, read, unexpected
 from proofs.printed.tables import table
 
 VALUED = tuple(f for f in FIGURES if f.relation in {"meets", "identical", "multiple"})
@@ -217,7 +216,7 @@ def test_known_inconsistencies_are_expected_and_stale_excuses_are_not():
 
 def test_the_command_prints_the_tally_and_succeeds():
     root = Path(__file__).parents[1]
-    command = [sys.executable, "-m", "proofs.arithmetic"]
+    command = [sys.executable, "-m", "proofs.printed.arithmetic"]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[-1] == f"{len(FIGURES)} consistent, 0 inconsistent"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import math
 import re
 from pathlib import Path
@@ -14,8 +13,8 @@ from typer.testing import CliRunner
 
 from finite_calculus import response
 from finite_calculus.cli import app
-from proofs import audit, audit_records, checks
-from proofs.comparison import Comparison, Place, Sample, Tally
+from proofs.numeric import audit, audit_records, checks, record_files
+from proofs.numeric.comparison import Comparison, Place, Sample, Tally
 from tests.recipes import under_its_own_bound, under_our_bound
 
 
@@ -31,12 +30,33 @@ def command(*arguments: str):
     return CliRunner().invoke(app, ["audit", "--jobs", "1", *arguments])
 
 
+def replay(folder: Path, target: str):
+    return command("--replay", target, "--out", str(folder))
+
+
+def saved(folder: Path, name: str, dtype: str) -> dict:
+    """The record of a check."""
+    return record_files.read(folder).audits[name, dtype]
+
+
+def replace_record(folder: Path, record: dict) -> None:
+    """Put a record in the place of the one of the same check."""
+    records = record_files.read(folder)
+    records.audits[record["function"], record["dtype"]] = record
+    record_files.write(folder, records)
+
+
+def words(result) -> str:
+    """What a refusal says, without the box around it."""
+    return " ".join(result.output.replace("│", " ").split())
+
+
 def test_an_audit_of_a_sound_function_has_no_violation(tmp_path: Path) -> None:
     out = tmp_path / "records"
     result = command("--cases", "2e2", "--function", "phi1", "--out", str(out))
     assert result.exit_code == 0
     assert "400 cases of 1 checks: 0 violations" in result.output.splitlines()[-1]
-    record = json.loads((out / "phi1-float64.json").read_text())
+    record = saved(out, "phi1", "float64")
     assert (record["cases"], record["violations"]) == (200, 0)
     assert record["slack_quantiles"]["0.5"] >= 1
     assert record["stability"]["settings"]["cases"] == record["stability"]["cases"] == 96
@@ -56,14 +76,15 @@ def test_a_finished_record_is_not_made_again(tmp_path: Path, monkeypatch) -> Non
 def test_a_record_that_was_never_held_against_the_problem_is_completed(tmp_path: Path) -> None:
     given = {"jobs": 1, "out": tmp_path}
     (first,) = audit.audit(["phi1"], ["float64"], cases=200, **given)
-    path = tmp_path / "phi1-float64.json"
-    whole = audit_records.read(path)
+    whole = saved(tmp_path, "phi1", "float64")
     for spoiled in ({}, {"stability": {**whole["stability"], "settings": {"cases": 0}}}):
         bare = {name: item for name, item in whole.items() if name != "stability"}
-        audit_records.write(path, {**bare, **spoiled})
+        replace_record(tmp_path, {**bare, **spoiled})
         (again,) = audit.audit(["phi1"], ["float64"], cases=100, **given)
         assert again == first
-        assert audit_records.read(path) == whole  # of the tally of 200 cases nothing is lost
+        assert (
+            saved(tmp_path, "phi1", "float64") == whole
+        )  # of the tally of 200 cases nothing is lost
 
 
 @pytest.mark.parametrize("change", [{"cases": 101}, {"seed": 5}])
@@ -72,7 +93,7 @@ def test_a_record_made_with_other_settings_is_not_reused(tmp_path: Path, change)
     list(audit.audit(["phi1"], ["float64"], **given))
     (again,) = audit.audit(["phi1"], ["float64"], **{**given, **change})
     assert again.tally.cases == change.get("cases", 100)
-    record = audit_records.read(tmp_path / "phi1-float64.json")
+    record = saved(tmp_path, "phi1", "float64")
     for part in (record, record["stability"]):
         assert part["settings"]["seed"] == change.get("seed", 0)
 
@@ -95,9 +116,9 @@ def test_the_papers_own_recipe_is_caught(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(response, "reallocate", under_our_bound)
     result = command("--cases", "200", "--function", "probability_change", "--out", str(tmp_path))
     assert result.exit_code == 1
-    record = json.loads((tmp_path / "probability_change-float64.json").read_text())
+    record = saved(tmp_path, "probability_change", "float64")
     assert record["violations"] > 20
-    replayed = command("--replay", str(tmp_path / "probability_change-float64.json"))
+    replayed = replay(tmp_path, "probability_change:float64")
     assert replayed.exit_code == 1
     assert "violation" in replayed.output
 
@@ -108,15 +129,15 @@ def test_it_is_caught_where_its_own_bound_excuses_it(monkeypatch, tmp_path: Path
     assert result.exit_code == 1
     assert "0 violations" in result.output.splitlines()[-1]
     assert result.output.splitlines()[-1].endswith("2 unstable")
-    for path in tmp_path.iterdir():
-        found = json.loads(path.read_text())["stability"]
+    for dtype in ("float64", "float32"):
+        found = saved(tmp_path, "probability_change", dtype)["stability"]
         assert found["bits"] > found["allowed"]
-        replayed = command("--replay", str(path))
+        replayed = replay(tmp_path, f"probability_change:{dtype}")
         assert replayed.exit_code == 1
         assert replayed.output.splitlines()[-1].endswith("unstable")
         assert f"{found['bits']:.1f} bits lost of {found['allowed']:.1f}" in replayed.output
     monkeypatch.undo()
-    sound = command("--replay", str(tmp_path / "probability_change-float64.json"))
+    sound = replay(tmp_path, "probability_change:float64")
     assert sound.exit_code == 0
     assert "the code has changed" in sound.output
 
@@ -126,8 +147,7 @@ def test_a_replayed_case_is_measured_in_its_batch_and_shows_its_inputs(
     tmp_path: Path, name: str
 ) -> None:
     command("--cases", "100", "--function", name, "--out", str(tmp_path))
-    path = tmp_path / f"{name}-float32.json"
-    record = audit_records.read(path)
+    record = saved(tmp_path, name, "float32")
     found = audit_records.replay(record)
     assert found is not None
     assert found.in_place
@@ -136,7 +156,7 @@ def test_a_replayed_case_is_measured_in_its_batch_and_shows_its_inputs(
     assert (lost is None) == (name == "control_query")  # a property
     if lost is not None:
         assert (lost.in_place, lost.measured) == (True, record["stability"]["bits"])
-    shown = command("--replay", str(path))
+    shown = replay(tmp_path, f"{name}:float32")
     assert shown.exit_code == 0
     for case in (found.case, (lost or found).case):
         for item in case.each.values():
@@ -148,8 +168,7 @@ def test_inputs_that_are_no_longer_drawn_are_replayed_from_the_record(
     tmp_path: Path, monkeypatch, name: str
 ) -> None:
     list(audit.audit([name], ["float32"], cases=40, jobs=1, out=tmp_path))
-    path = tmp_path / f"{name}-float32.json"
-    record = audit_records.read(path)
+    record = saved(tmp_path, name, "float32")
     drawn = audit_records.replay(record)
     check = checks.CHECKS[name]
     other = dataclasses.replace(
@@ -163,22 +182,20 @@ def test_inputs_that_are_no_longer_drawn_are_replayed_from_the_record(
     assert audit_records._saved(found.case) == audit_records._saved(drawn.case)
     # On its own a case may take other paths through torch, but not past its bound.
     assert 0 < found.measured.over_bound <= 1
-    assert "from the record's inputs" in command("--replay", str(path)).output
+    assert "from the record's inputs" in replay(tmp_path, name).output
 
 
-def test_a_wrong_record_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    for text in ("", "[1, 2]", '{"function": "phi1"}'):
-        path.write_text(text)
-        refused = command("--replay", str(path))
-        assert refused.exit_code == 2
-        assert "must be a record of an audit" in " ".join(refused.output.replace("│", " ").split())
+def test_a_replay_without_a_worst_case_is_refused(tmp_path: Path) -> None:
     list(audit.audit(["augment"], ["float64"], cases=10, jobs=1, out=tmp_path))
-    exact = command("--replay", str(tmp_path / "augment-float64.json"))
-    assert exact.exit_code == 2
-    assert "a worst case; got one without errors" in " ".join(
-        exact.output.replace("│", " ").split()
-    )
+    for target, reason in (
+        ("augment", "got one without errors"),
+        ("augment:float32", "got no record of augment:float32"),
+        ("phi1", "got no record of phi1"),
+        ("nothing", "must be a checked function"),
+    ):
+        refused = replay(tmp_path, target)
+        assert refused.exit_code == 2
+        assert reason in words(refused)
 
 
 def test_a_cache_of_which_nothing_is_left_to_restore_has_no_error() -> None:

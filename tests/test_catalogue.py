@@ -7,7 +7,7 @@ import pytest
 from proofs.catalogue import collect, entries, find
 from proofs.entry import ASSUMPTIONS, Entry, Kind
 from proofs.labels import EQUATIONS, NEEDED, REQUIRED, THEOREMS, UNLABELLED
-from proofs.rational import instantiate
+from proofs.prover.rational import instantiate
 
 STATEMENTS = {s.name: s for entry in entries() for s in entry.statements}
 EXTRA = {**UNLABELLED, **NEEDED}

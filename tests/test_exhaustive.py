@@ -1,7 +1,6 @@
 """The exhaustive sweep: its units, its references, and that it sees an error."""
 
 import dataclasses
-import json
 import math
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from finite_calculus.cli import app
-from proofs import exhaustive
+from proofs.numeric import exhaustive, record_files
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +68,7 @@ def test_one_step_is_one_unit_also_at_the_ends() -> None:
 def test_a_whole_sweep_is_recorded_once(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(exhaustive, "_PATTERNS", 4 * exhaustive._SLICE)
     first = exhaustive.sweep("phi2", jobs=1, out=tmp_path)
-    record = json.loads((tmp_path / "exhaustive-phi2.json").read_text())
+    record = record_files.read(tmp_path).sweeps["phi2"]
     assert record["inputs"] == first.inputs == 4 * exhaustive._SLICE
     monkeypatch.setattr(exhaustive, "_try", lambda item: pytest.fail("computed again"))
     assert exhaustive.sweep("phi2", jobs=1, out=tmp_path) == first

@@ -11,9 +11,10 @@ import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.cli import app
 from native_checks import preflight
-from proofs import catalogue, checks, coq_check, ledger, native
-from proofs.comparison import Comparison
+from proofs import catalogue, coq_check, ledger, native
 from proofs.labels import REQUIRED
+from proofs.numeric import checks
+from proofs.numeric.comparison import Comparison
 from tests.recipes import under_its_own_bound
 
 LABEL = "main:response"

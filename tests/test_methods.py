@@ -3,10 +3,10 @@
 import pytest
 import sympy as sp
 
-from proofs.elementary import prove_elementary, prove_integral
-from proofs.matrices import Letter, prove_matrices, shape
-from proofs.series import prove_series
-from proofs.sums import Index, S
+from proofs.prover.elementary import prove_elementary, prove_integral
+from proofs.prover.matrices import Letter, prove_matrices, shape
+from proofs.prover.series import prove_series
+from proofs.prover.sums import Index, S
 
 J = sp.Symbol("J")
 QUARTER_TURN = ((J**2, sp.Integer(-1)),)

@@ -5,10 +5,10 @@ import dataclasses
 import sympy as sp
 
 from proofs.catalogue import find
-from proofs.mutation import Verdict, combine, mutants, mutate
-from proofs.statements import Statement
-from proofs.sums import Certificate, Index, S
-from proofs.vocabulary import ONE, p, v, weights
+from proofs.prover.mutation import Verdict, combine, mutants, mutate
+from proofs.prover.statements import Statement
+from proofs.prover.sums import Certificate, Index, S
+from proofs.prover.vocabulary import ONE, p, v, weights
 
 inside, other = Index("1_S", idempotent=True), Index("1_T", idempotent=True)
 y, c = sp.symbols("y c", real=True)

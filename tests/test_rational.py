@@ -5,11 +5,11 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from proofs.exact import Exact, Interval, Matrix, TranscendentalError, evaluate
-from proofs.rational import SIZES, Environment, ModelError, check, instantiate
-from proofs.statements import Elementary, Statement
-from proofs.sums import Index, S
-from proofs.vocabulary import MODEL, ONE, D, E, p, t, v, y
+from proofs.prover.exact import Exact, Interval, Matrix, TranscendentalError, evaluate
+from proofs.prover.rational import SIZES, Environment, ModelError, check, instantiate
+from proofs.prover.statements import Elementary, Statement
+from proofs.prover.sums import Index, S
+from proofs.prover.vocabulary import MODEL, ONE, D, E, p, t, v, y
 
 x = sp.Symbol("x", real=True)
 

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from proofs.numeric import record_files
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -62,9 +64,9 @@ def test_the_certificates_of_a_real_search_are_those_of_the_saved_run() -> None:
 
 
 def test_the_figures_of_the_audit_are_those_of_its_records() -> None:
-    folder = ROOT / "results" / "audit"
-    records = {path.stem: json.loads(path.read_text()) for path in folder.iterdir()}
-    sweeps = [records.pop(name) for name in list(records) if name.startswith("exhaustive-")]
+    kept = record_files.read(ROOT / "results" / "audit")
+    records = {f"{name}-{dtype}": record for (name, dtype), record in kept.audits.items()}
+    sweeps = kept.sweeps.values()
     medians = [
         found["slack_quantiles"]["0.5"]
         for found in records.values()

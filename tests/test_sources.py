@@ -43,7 +43,7 @@ def fingerprint(folder: Path, **changes: object) -> str:
     (package / "example.py").write_text(MODULE.format(**{**PLAIN, **changes}))
     program = (
         f"import sys; sys.path.insert(0, {str(package)!r}); sys.dont_write_bytecode = True\n"
-        "from proofs import sources; import example\n"
+        "from proofs.numeric import sources; import example\n"
         "sources._OURS = ('example',)\n"
         "print(sources.fingerprint(example.outer))"
     )
@@ -67,8 +67,8 @@ def test_only_code_that_is_reached_counts(tmp_path: Path) -> None:
 def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() -> None:
     program = (
         "from finite_calculus import rounding\n"
-        "from proofs import sources\n"
-        "from proofs.checks import CHECKS\n"
+        "from proofs.numeric import sources\n"
+        "from proofs.numeric.checks import CHECKS\n"
         "seen = {}\n"
         "for root in (CHECKS['finite_response'], rounding.Tracked):\n"
         "    for line in sources._describe(root, seen): print(line.split()[0])"
@@ -82,7 +82,7 @@ def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() ->
         "finite_calculus.rounding._matmul",
         "proofs.references.bank.softmax",
         "proofs.references.numbers.prove",
-        "proofs.cases.increments",
-        "proofs.comparison._Drawn.batch",
+        "proofs.numeric.cases.increments",
+        "proofs.numeric.comparison._Drawn.batch",
     } <= reached
     assert not any(name.startswith("finite_calculus.sparse") for name in reached)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from finite_calculus import response
-from proofs.comparison import DTYPES, Place, run
-from proofs.comparisons import COMPARISONS
-from proofs.stability import Stability, allowed_bits, lost_bits, sample
+from proofs.numeric.comparison import DTYPES, Place, run
+from proofs.numeric.comparisons import COMPARISONS
+from proofs.numeric.stability import Stability, allowed_bits, lost_bits, sample
 from tests.recipes import PLAIN, under_its_own_bound
 
 CASES = 96

@@ -11,9 +11,9 @@ from hypothesis import Phase, find, settings
 from torch import Tensor
 
 import finite_calculus as fc
-from proofs.cases import Batch, Case
-from proofs.comparison import Comparison, Sample
-from proofs.comparisons import COMPARISONS
+from proofs.numeric.cases import Batch, Case
+from proofs.numeric.comparison import Comparison, Sample
+from proofs.numeric.comparisons import COMPARISONS
 from tests.strategies import STRATEGIES
 
 SEARCH = settings(max_examples=100, phases=[Phase.generate], database=None)

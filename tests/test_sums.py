@@ -6,7 +6,7 @@ import pickle
 import pytest
 import sympy as sp
 
-from proofs.sums import Index, S, normalise, prove, prove_nonnegative
+from proofs.prover.sums import Index, S, normalise, prove, prove_nonnegative
 
 p, v, eps, a = Index("p", positive=True), Index("v"), Index("eps"), Index("a")
 e = Index("e", positive=True)

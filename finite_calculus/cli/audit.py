@@ -1,14 +1,18 @@
 """`finite-calculus audit`: every function against its derived error bound."""
 
+import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
+
+# Where the records of this repository are.
+_RECORDS = Path("results/audit")
 
 
 @app.command()
@@ -30,7 +34,21 @@ def audit(
         Path | None, typer.Option(help="Directory for the records; finished ones are not repeated.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(help="Run the worst cases of a record again, and stop.")
+        str | None,
+        typer.Option(
+            metavar="FUNCTION[:DTYPE]",
+            help="Run the worst cases of a record in --out (default: results/audit) again, and stop.",
+        ),
+    ] = None,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale",
+            help="List the records in --out (default: results/audit) that are of other code, and stop.",
+        ),
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="With --stale: write the list to this file too.")
     ] = None,
     exhaustive: Annotated[
         bool,
@@ -45,14 +63,20 @@ def audit(
     Inputs are drawn from every regime where plain formulas fail; a case is a violation when the error,
     measured in Arb, exceeds the bound derived for that very input. A bound follows the code, so one
     case in 64 is also held to what a rounding of its inputs would do to the exact result: a function
-    that loses half of its digits beyond that is unstable. Exit code 1 on either.
+    that loses half of its digits beyond that is unstable. Exit code 1 on either, and with --stale
+    if a record is of other code than the code at hand.
 
     Example: `finite-calculus audit --cases 1e5 --function finite_response --out results/audit`
     """
-    from proofs import audit as auditing
+    from proofs.numeric import audit as auditing
+    from proofs.numeric.record_files import RecordsError
 
+    if json_file is not None and not stale:
+        raise typer.BadParameter("--json needs --stale, whose list it writes; got no --stale.")
+    if stale:
+        raise typer.Exit(_stale(out or _RECORDS, json_file))
     if replay is not None:
-        raise typer.Exit(_replay(replay))
+        raise typer.Exit(_replay(replay, out or _RECORDS))
     if exhaustive:
         raise typer.Exit(_exhaustive(function, jobs, out, quiet))
     if dtype not in (None, "float64", "float32"):
@@ -65,7 +89,10 @@ def audit(
     terminal = console()
     with Stages(terminal, quiet) as report:
         given = {"cases": _count(cases), "seed": seed, "jobs": jobs, "out": out}
-        outcomes = list(auditing.audit(names, dtypes, **given, progress=report))
+        try:
+            outcomes = list(auditing.audit(names, dtypes, **given, progress=report))
+        except RecordsError as error:
+            raise typer.BadParameter(str(error)) from None
     if not quiet:
         terminal.print(_audit_table(outcomes))
     tallies = [outcome.tally for outcome in outcomes]
@@ -89,20 +116,55 @@ def _count(text: str) -> int:
     return int(value)
 
 
-def _replay(path: Path) -> int:
-    """Print the replayed cases of a record; 1 if one still violates its bound or loses its digits."""
-    from proofs import audit_records
-    from proofs.audit import sources
+def _stale(folder: Path, json_file: Path | None) -> int:
+    """Print the stale records and the commands that make them again; 1 if there are any."""
+    from dataclasses import asdict
+
+    from proofs.numeric import staleness
 
     try:
-        record = audit_records.read(path)
+        records = staleness.stale(folder)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    bounded, stable = audit_records.replay(record), audit_records.replay_stability(record)
-    if bounded is None:
+    if json_file is not None:
+        rows = [asdict(record) for record in records]
+        json_file.write_text(json.dumps(rows, indent=1) + "\n")
+    for record in records:
+        print(f"{record.record}: {record.reason}\n  {record.command}")
+    print(f"{len(records)} stale records in {folder}")
+    return 1 if records else 0
+
+
+def _replay(target: str, folder: Path) -> int:
+    """Replay the records of a function, in one precision or both; 1 if one fails again."""
+    from proofs.numeric import record_files
+    from proofs.numeric.audit import selected
+
+    function, _, dtype = target.partition(":")
+    try:
+        names = selected(function)
+        audits = record_files.read(folder).audits
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    records = [
+        record for (name, kind), record in audits.items() if name in names and dtype in ("", kind)
+    ]
+    worst = [record for record in records if record["worst"] is not None]
+    if not worst:
+        kind = "one without errors" if records else f"no record of {target} in `{folder}`"
         raise typer.BadParameter(
-            f"`{path}` must hold a record with a worst case; got one without errors."
+            f"--replay must name a record with a worst case, as FUNCTION[:DTYPE]; got {kind}."
         )
+    return max([_replay_record(record) for record in worst])
+
+
+def _replay_record(record: dict[str, Any]) -> int:
+    """Print the replayed cases of a record; 1 if one still violates its bound or loses its digits."""
+    from proofs.numeric import audit_records
+    from proofs.numeric.audit import sources
+
+    bounded, stable = audit_records.replay(record), audit_records.replay_stability(record)
+    assert bounded is not None  # the record has a worst case
     name = f"{record['function']} {record['dtype']}"
     if record["settings"]["sources"] != sources(record["function"]):
         print("the code has changed since this record was made")
@@ -133,7 +195,8 @@ def _print_case(title: str, found) -> None:
 
 def _exhaustive(function: str | None, jobs: int | None, out: Path | None, quiet: bool) -> int:
     """Print the largest error of each kernel over all float32 inputs; 1 if one exceeds the target."""
-    from proofs.exhaustive import KERNELS, TARGET_ULPS, sweep
+    from proofs.numeric.exhaustive import KERNELS, TARGET_ULPS, sweep
+    from proofs.numeric.record_files import RecordsError
 
     if function not in (None, *KERNELS):
         raise typer.BadParameter(
@@ -143,7 +206,10 @@ def _exhaustive(function: str | None, jobs: int | None, out: Path | None, quiet:
     with Stages(terminal, quiet) as report:
         names = [function] if function else list(KERNELS)
         given = {"jobs": jobs or os.cpu_count() or 1, "out": out, "progress": report}
-        sweeps = [sweep(name, **given) for name in names]
+        try:
+            sweeps = [sweep(name, **given) for name in names]
+        except RecordsError as error:
+            raise typer.BadParameter(str(error)) from None
     for found in sweeps:
         print(
             f"{found.kernel}: {found.inputs} float32 inputs, largest error {found.ulps:.6f} ulp "

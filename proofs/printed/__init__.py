@@ -1,7 +1,7 @@
 """The paper's printed figures as data: `FIGURES` lists every one derived from others.
 
 Only numbers, labels of the paper's tables and sections, and words of our own are kept.
-Nothing here computes; `proofs/arithmetic.py` does.
+Of the files here only `arithmetic.py` computes: it holds the figures to one another.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The shape of one derived figure of the paper, and shorthands for families of them.
 
 The shorthands only arrange strings: a range becomes two figures, a table one figure per
-row. What the names of formulas and relations mean is defined in `proofs/arithmetic.py`.
+row. What the names of formulas and relations mean is defined in `proofs/printed/arithmetic.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The numbers in the paper's tables, as printed, for the audit in `proofs/arithmetic.py`.
+"""The numbers in the paper's tables, as printed, for the audit in `proofs/printed/arithmetic.py`.
 
 Each table is a block of text, one row per line: the words that name the row, then its
 cells in the paper's column order. Cells stay strings because the number of printed

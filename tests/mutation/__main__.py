@@ -2,10 +2,10 @@
 
 Exit code 1 if a mutant survives that `equivalent.toml` does not list, or if the list has an entry
 that is killed or no longer exists. Verdicts are kept, so that a run takes up where the last stopped.
+`--stale` runs no mutant: it lists the summaries that are of other code, and exits with 1 if there are any.
 """
 
 import argparse
-import json
 import pickle
 import signal
 import sys
@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.mutation.journal import Journal, complaints, describe, read_equivalents, summary
 from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.profile import Profile
+from tests.mutation.records import read, stale, write
 from tests.mutation.session import Session, Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -69,10 +70,10 @@ CORE = Project(
     root=ROOT,
     core=ROOT / "finite_calculus",
     tests=[f"tests/test_{name}.py" for name in TESTS],
-    sources=["finite_calculus/*.py", "tests/*.py", "proofs/*.py", "proofs/references/*.py"],
+    sources=["finite_calculus/*.py", "tests/*.py", "proofs/**/*.py"],
     equivalents=Path(__file__).with_name("equivalent.toml"),
     build=ROOT / "build" / "mutation",
-    results=ROOT / "results" / "mutation",
+    results=ROOT / "results" / "mutation.json",
 )
 
 
@@ -80,6 +81,10 @@ def main(arguments: Sequence[str] | None = None, project: Project = CORE) -> int
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
     files = _files(project, options.files)
+    if options.stale:
+        outdated = stale(project.results, project.core, project.equivalents)
+        print(*outdated, f"{len(outdated)} stale", sep="\n")
+        return 1 if outdated else 0
     found = [mutant for file in files for mutant in mutants(project.core / file)]
     if options.list:
         print(*map(describe, found), f"{len(found)} mutants", sep="\n")
@@ -100,6 +105,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget", type=float, default=120.0, help="seconds of tests per mutant")
     parser.add_argument("--fresh", action="store_true", help="forget the verdicts of earlier runs")
     parser.add_argument("--list", action="store_true", help="list the mutants and stop")
+    parser.add_argument(
+        "--stale", action="store_true", help="list summaries of other code and stop"
+    )
     parser.add_argument("--replay", metavar="ID", help="try one mutant again")
     return parser
 
@@ -170,18 +178,20 @@ def _progress(count: int, total: int, mutant: Mutant, verdict: Verdict) -> None:
 
 def _report(project: Project, verdicts: dict[Mutant, Verdict], files: set[str]) -> int:
     listed = read_equivalents(project.equivalents)
-    project.results.mkdir(parents=True, exist_ok=True)
+    records = read(project.results)
     for file in sorted(files):
         own = {m: verdict for m, verdict in verdicts.items() if m.file == file}
         if own:
-            counts = summary(file, own, listed)
-            text = json.dumps(counts, indent=1, ensure_ascii=False)
-            (project.results / f"{Path(file).stem}.json").write_text(text + "\n")
+            records[file] = counts = summary(file, own, listed)
             print(
                 f"{file:16} {counts['mutants']:5} mutants, {counts['killed']:5} killed, "
                 f"{counts['timeout']:3} timed out, {counts['equivalent']:3} equivalent, "
                 f"{len(counts['surviving']):3} survive"
             )
+    if files:
+        existing = {path.name for path in project.core.glob("*.py")}
+        kept = {file: record for file, record in records.items() if file in existing}
+        write(project.results, kept)
     wrong = complaints(verdicts, listed, files)
     print(*wrong, f"{len(verdicts)} mutants, {len(wrong)} complaints", sep="\n")
     return 1 if wrong else 0

@@ -31,7 +31,7 @@ class Place:
 class JointKVSettings(ModelSettings):
     """Every task at every layer; strengths below 1 are swept at the deepest layer of the first task."""
 
-    study: Literal["joint-kv"] = "joint-kv"
+    study: str = "joint-kv"
     design: Annotated[
         Design, Field(description="supplement (several layers and tasks) or initial (one layer).")
     ] = "supplement"

@@ -1,0 +1,123 @@
+"""Records of an audit: one for each check and precision, whose worst cases can be replayed.
+
+A record holds the tally of all cases and, under "stability", the sample that was held against the
+problem. Each says with which settings and sources it was made and holds the inputs of its worst case.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from proofs.numeric.cases import Batch
+from proofs.numeric.checks import CHECKS
+from proofs.numeric.comparison import Comparison, Place, Sample, Tally
+from proofs.numeric.stability import Stability, lost_bits
+
+_PACKAGES = ("torch", "numpy", "python-flint")
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+Found = TypeVar("Found", Tally, Stability)
+Measured = TypeVar("Measured", Sample, float)
+
+
+@dataclass(frozen=True)
+class Replay(Generic[Measured]):
+    """A worst case of a record, measured again.
+
+    `in_place` says whether the generator still draws it: it is then measured in the batch that it came
+    from, so that torch takes the same paths; otherwise on its own.
+    """
+
+    place: Place
+    case: Batch
+    in_place: bool
+    measured: Measured
+
+
+def part(
+    found: Tally | Stability, name: str, dtype: str, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """What was found as plain data, with its settings and the inputs of its worst case."""
+    data = asdict(found)
+    if isinstance(found, Tally):
+        data["slack"] = {str(bin_): count for bin_, count in sorted(found.slack.items())}
+        data["slack_quantiles"] = {str(q): found.slack_quantile(q) for q in _QUANTILES}
+    inputs = None
+    if (worst := found.worst) is not None:
+        inputs = _saved(CHECKS[name].batch(dtype, worst.seed, worst.count).only(worst.index))
+    versions = {package: version(package) for package in _PACKAGES}
+    return {"settings": settings, "versions": versions, **data, "inputs": inputs}
+
+
+def kept(kind: type[Found], saved: dict[str, Any] | None, settings: dict[str, Any]) -> Found | None:
+    """What was found earlier with at least as many cases, same seed and sources; None if nothing was."""
+    if not saved:
+        return None
+    made = saved["settings"]
+    if made["cases"] < settings["cases"] or made != {**settings, "cases": made["cases"]}:
+        return None
+    fields = {name: saved[name] for name in kind.__dataclass_fields__}
+    fields["worst"] = Place(**fields["worst"]) if fields["worst"] else None
+    if "slack" in fields:
+        fields["slack"] = Counter({int(bin_): count for bin_, count in fields["slack"].items()})
+    return kind(**fields)
+
+
+def replay(record: dict[str, Any]) -> Replay[Sample] | None:
+    """The case nearest to its bound or furthest beyond it, from the inputs that the record holds."""
+    check = CHECKS[record["function"]]
+    return _again(record, record, lambda batch, _: list(check.measure(batch)))
+
+
+def replay_stability(record: dict[str, Any]) -> Replay[float] | None:
+    """The bits lost by the case that lost the most, from the inputs that the record holds."""
+    check, dtype = CHECKS[record["function"]], record["dtype"]
+    if not isinstance(check, Comparison):
+        return None
+    return _again(
+        record,
+        record.get("stability"),
+        lambda batch, seed: lost_bits(check, dtype, batch, seed=seed),
+    )
+
+
+def _again(
+    record: dict[str, Any],
+    part: dict[str, Any] | None,
+    measure: Callable[[Batch, int], list[Measured]],
+) -> Replay[Measured] | None:
+    """The worst case of a part of a record; None if no case was worse than another."""
+    if not part or part["worst"] is None:
+        return None
+    place, saved = Place(**part["worst"]), part["inputs"]
+    batch = CHECKS[record["function"]].batch(record["dtype"], place.seed, place.count)
+    index = place.index
+    in_place = _saved(batch.only(index)) == saved
+    if not in_place:
+        batch, index = Batch(_arrays(saved["each"]), _arrays(saved["shared"])), 0
+    return Replay(place, batch.only(index), in_place, measure(batch, place.seed)[index])
+
+
+def _saved(batch: Batch) -> dict[str, Any]:
+    """A batch as plain data; every float64 and float32 is written exactly."""
+    return {"each": _plain(batch.each), "shared": _plain(batch.shared)}
+
+
+def _plain(named: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"dtype": item.dtype.name, "data": item.tolist()}
+        if isinstance(item, np.ndarray)
+        else item
+        for name, item in named.items()
+    }
+
+
+def _arrays(named: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: np.array(item["data"], dtype=item["dtype"]) if isinstance(item, dict) else item
+        for name, item in named.items()
+    }

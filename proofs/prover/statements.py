@@ -1,0 +1,126 @@
+"""A statement: two expressions, what is assumed of them, how they are proved, and an exact model.
+
+The methods are one small class for each style of proof. Each takes its two sides from the
+statement it is given, so that formula mutation can change a side and run the same proof again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sympy as sp
+
+from proofs.prover.elementary import prove_elementary, prove_integral
+from proofs.prover.matrices import prove_matrices
+from proofs.prover.series import prove_series
+from proofs.prover.sums import Certificate, Hypothesis, prove, prove_nonnegative
+
+Method = Callable[["Statement"], Certificate]
+# Called with the environment of the exact model and a seeded generator.
+Sampler = Callable[..., Any]
+Definition = sp.Expr | Sampler
+
+EVERY_N = "every N and every r (one generic coordinate of the values)"
+EVERY_D = "every d (the index is the rotary plane)"
+PLANE = "one rotary plane; every d by blocks"
+MATRICES = "matrices of every compatible size"
+SCALAR = "every real argument"
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Cofactor certificate over the linear functional S."""
+
+    def __call__(self, statement: Statement) -> Certificate:
+        s = statement
+        return prove(s.name, s.lhs, s.rhs, s.hypotheses, s.nonzero)
+
+
+@dataclass(frozen=True)
+class Nonnegative:
+    """rhs − lhs is a sum of non-negative products, given as (coefficient, factors under S)."""
+
+    witness: tuple[tuple[sp.Expr, tuple[sp.Expr, ...]], ...]
+    pointwise: bool = False
+
+    def __call__(self, statement: Statement) -> Certificate:
+        s = statement
+        return prove_nonnegative(
+            s.name,
+            s.rhs - s.lhs,
+            self.witness,
+            s.facts,
+            s.hypotheses,
+            s.nonzero,
+            pointwise=self.pointwise,
+        )
+
+
+@dataclass(frozen=True)
+class Elementary:
+    """Derivatives and identities in exp, log, sin, cos; a rotary plane through J² = −1."""
+
+    def __call__(self, statement: Statement) -> Certificate:
+        s = statement
+        return prove_elementary(s.name, s.lhs, s.rhs, s.hypotheses, s.nonzero)
+
+
+@dataclass(frozen=True)
+class Antiderivative:
+    """An integral on the left side, by its antiderivative."""
+
+    antiderivative: sp.Expr
+
+    def __call__(self, statement: Statement) -> Certificate:
+        s = statement
+        return prove_integral(s.name, s.lhs, s.rhs, self.antiderivative, s.hypotheses, s.nonzero)
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Non-commuting letters with rewriting rules as hypotheses."""
+
+    def __call__(self, statement: Statement) -> Certificate:
+        s = statement
+        return prove_matrices(s.name, s.lhs, s.rhs, s.hypotheses, s.nonzero)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Coefficients of a power series in one square matrix, symbolic order."""
+
+    variable: sp.Symbol
+
+    def __call__(self, statement: Statement) -> Certificate:
+        return prove_series(statement.name, statement.lhs, statement.rhs, self.variable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """lhs = rhs (or ≤) under hypotheses pivot = value, with denominators `nonzero`.
+
+    `facts` are expressions that are ≥ 0 by assumption. `model` defines symbols in the exact model,
+    in terms of others or by a sampler; every symbol it leaves out is drawn freely by its sort.
+    `smallest` is the least N at which the statement makes sense.
+    """
+
+    name: str
+    lhs: sp.Expr
+    rhs: sp.Expr
+    scope: str
+    relation: Literal["=", "≤"] = "="
+    method: Method = field(default_factory=Sums)
+    hypotheses: tuple[Hypothesis, ...] = ()
+    nonzero: tuple[sp.Expr, ...] = ()
+    facts: tuple[sp.Expr, ...] = ()
+    model: tuple[tuple[Any, Definition], ...] = ()
+    smallest: int = 1
+
+    def prove(self) -> Certificate:
+        """The certificate of this statement; its `ok` is the verdict."""
+        return self.method(self)
+
+    def __str__(self) -> str:
+        return f"{sp.sstr(self.lhs)} {self.relation} {sp.sstr(self.rhs)}"

@@ -1,0 +1,157 @@
+"""Key shifts of a rotary band: score increments, their tangent and two remainders (§2.2–2.3).
+
+The index is the rotary plane: q and k have two coordinates there, c and s are the cosine and sine
+of the plane's angle, and 1_b selects the planes of the band.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from proofs.entry import Entry, Kind
+from proofs.prover.statements import EVERY_D, EVERY_N, Elementary, Statement
+from proofs.prover.sums import Index, S
+from proofs.prover.vocabulary import FINITE, MODEL, ZERO, D, d, edited, p, phi, t, v, y
+from proofs.topics.joint import key
+
+q1, q2, k1, k2, c, s, angle = (Index(n) for n in ("q1", "q2", "k1", "k2", "c", "s", "theta"))
+in_band = Index("1_b", idempotent=True)
+tau = sp.Symbol("tau", positive=True)
+d_lin = Index("d_lin")
+shift, omega, a, b = sp.symbols("delta omega a b", real=True)
+
+
+def rotated(band: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """k' = e^{δA_b}·k on each plane: rotated where the band is, unchanged elsewhere."""
+    return (
+        k1 + band * ((c - 1) * k1 - s * k2),
+        k2 + band * (s * k1 + (c - 1) * k2),
+    )
+
+
+def score(first: sp.Expr, second: sp.Expr) -> sp.Expr:
+    """q·kᵀ/τ summed over planes."""
+    return S(q1 * first + q2 * second) / tau
+
+
+def displacement(band: sp.Expr) -> sp.Expr:
+    """The score increment of a band, from its definition s' − s."""
+    return score(*rotated(band)) - score(k1, k2)
+
+
+# One plane as a function of the shift: a = q·k and b = q×k.
+plane = (sp.cos(shift * omega) - 1) * a + sp.sin(shift * omega) * b
+tangent = shift * omega * b
+
+ENTRIES = (
+    Entry(
+        label="main:score",
+        aliases=("eq:phasescore",),
+        title="score increment of a shifted key",
+        text="d = q̃·δA_b·φ₁(δA_b)·k̃ᵀ/τ",
+        kind=Kind.EQUALITY,
+        assumptions=("fixed-content", "even-width", "fixed-query"),
+        scope=EVERY_D + "; δA·φ₁(δA) = (cos θ − 1)·I + sin θ·J by main:central",
+        functions=("positional.key_shift_scores",),
+        statements=(
+            Statement(
+                name="main:score: s' − s = Σ_b [(c−1)(q₁k₁+q₂k₂) + s(q₂k₁−q₁k₂)]/τ",
+                lhs=displacement(in_band),
+                rhs=S(in_band * ((c - 1) * (q1 * k1 + q2 * k2) + s * (q2 * k1 - q1 * k2))) / tau,
+                nonzero=(tau,),
+                scope=EVERY_D,
+            ),
+        ),
+    ),
+    Entry(
+        label="eq:phasejacobian",
+        title="positional Jacobian",
+        text="Δy_Jac = Σ p·d_lin·(v − y), d_lin = q̃·δA_b·k̃ᵀ/τ, the tangent of d at δ = 0",
+        kind=Kind.DEFINITION,
+        assumptions=("fixed-content", "key-only"),
+        scope=EVERY_D + "; the tangent on a generic plane",
+        functions=("positional.positional_jacobian", "positional.key_shift_scores_linear"),
+        statements=(
+            Statement(
+                name="eq:phasejacobian generator: q·(θJ)·kᵀ = θ(q₂k₁ − q₁k₂), over the band",
+                lhs=score(in_band * angle * -k2, in_band * angle * k1),
+                rhs=S(in_band * angle * (q2 * k1 - q1 * k2)) / tau,
+                nonzero=(tau,),
+                scope=EVERY_D,
+            ),
+            Statement(
+                name="eq:phasejacobian tangent: d_lin is δ times the derivative of d at 0",
+                lhs=shift * sp.Subs(sp.Derivative(plane, shift), shift, 0),
+                rhs=tangent,
+                method=Elementary(),
+                scope="one generic plane",
+            ),
+            Statement(
+                name="eq:phasejacobian start: d vanishes at δ = 0",
+                lhs=sp.Subs(plane, shift, 0),
+                rhs=ZERO,
+                method=Elementary(),
+                scope="one generic plane",
+            ),
+        ),
+    ),
+    Entry(
+        label="main:tworemainders",
+        title="the two errors of the positional Jacobian",
+        text="Δy − Δy_Jac = Σ p·t·(φ₁(t) − 1)(v − y) + Σ p·(d − d_lin)(v − y)",
+        kind=Kind.EQUALITY,
+        assumptions=("attended", "fixed-query", "key-only"),
+        scope=EVERY_N + "; key-only edits, which the paper leaves to the context",
+        functions=(
+            "joint.softmax_remainder",
+            "positional.rotary_remainder",
+            "positional.positional_jacobian",
+        ),
+        statements=(
+            Statement(
+                name="main:tworemainders: Δy − Δy_Jac is the sum of the two remainders",
+                lhs=S(edited * v) - y - S(p * d_lin * (v - y)),
+                rhs=S(p * t * (phi - 1) * (v - y)) + S(p * (d - d_lin) * (v - y)),
+                hypotheses=FINITE,
+                nonzero=(D,),
+                model=MODEL,
+                scope=EVERY_N,
+            ),
+            Statement(
+                name="main:tworemainders key: the key-only response is K_f",
+                lhs=S(edited * v) - y,
+                rhs=key,
+                hypotheses=FINITE,
+                nonzero=(D,),
+                model=MODEL,
+                scope=EVERY_N,
+            ),
+        ),
+    ),
+    Entry(
+        label="unlabelled:small-displacement",
+        row="U3",
+        title="both remainders vanish to second order",
+        text="d − d_lin = −δ²ω²·(q·k)/2 + O(δ³) on a plane; w = p·t²/2 + O(t³)",
+        kind=Kind.EXPANSION,
+        assumptions=("fixed-content",),
+        scope="Taylor coefficients 0, 1, 2 on one generic plane; the weights under eq:rho",
+        functions=("positional.rotary_remainder", "joint.softmax_remainder"),
+        statements=(
+            Statement(
+                name="U3 first order: the derivative of d − d_lin at 0 vanishes",
+                lhs=sp.Subs(sp.Derivative(plane - tangent, shift), shift, 0),
+                rhs=ZERO,
+                method=Elementary(),
+                scope="one generic plane",
+            ),
+            Statement(
+                name="U3 second order: the second derivative at 0 is −ω²·(q·k)",
+                lhs=sp.Subs(sp.Derivative(plane - tangent, (shift, 2)), shift, 0),
+                rhs=-(omega**2) * a,
+                method=Elementary(),
+                scope="one generic plane",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""How the embedded checkpoint was trained: `python -m training --out DIR` (see README.md)."""
