@@ -23,12 +23,15 @@ from finite_calculus.models.edits import (
     ScaleValues as ScaleValues,
     edited_bank as edited_bank,
 )
+from finite_calculus.models.features import (
+    head_features as head_features,
+    head_weights as head_weights,
+)
 from finite_calculus.models.layer import Bank as Bank, LayerCapture as LayerCapture
 from finite_calculus.models.margins import Margin as Margin
 from finite_calculus.models.outcomes import Execution as Execution, Outcome as Outcome
 from finite_calculus.models.predict import (
     Prediction as Prediction,
-    head_weights as head_weights,
     increments as increments,
     predict as predict,
 )

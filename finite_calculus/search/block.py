@@ -14,6 +14,7 @@ from torch import Tensor
 from finite_calculus.joint import decompose
 from finite_calculus.models import Bank, Delete, LayerCapture, Odds, edited_bank, increments
 from finite_calculus.models.layer import Wrap, head_products
+from finite_calculus.models.sinks import null_sink
 from finite_calculus.search.kinds import Kind
 from finite_calculus.search.stack import Stack, plain
 from finite_calculus.sparse import PreparedGroups, prepare
@@ -200,8 +201,4 @@ def _stacked(found: list[Tensor | None], stack: Stack) -> Tensor | None:
     if not known:
         return None
     joined = torch.cat([torch.zeros_like(known[0]) if f is None else f for f in found])
-    filled = stack.unfold(joined)
-    missing = stack.readout.keys - filled.shape[-1]
-    if missing:
-        filled = torch.cat([filled, torch.zeros_like(filled[..., :missing])], -1)
-    return filled.to(stack.dtype)
+    return null_sink(stack.unfold(joined), stack.folded.sinks).to(stack.dtype)
