@@ -36,15 +36,6 @@ from finite_calculus.search.generation import (
     Generated as Generated,
     generate_with as generate_with,
 )
-from finite_calculus.search.kinds import (
-    Kind as Kind,
-    MultiplyOdds as MultiplyOdds,
-    Remove as Remove,
-    Round as Round,
-    ScaleValue as ScaleValue,
-    Shift as Shift,
-    Towards as Towards,
-)
 from finite_calculus.search.listed import combine as combine
 from finite_calculus.search.local import LocalCheck as LocalCheck, local_check as local_check
 from finite_calculus.search.native import attention_weights as attention_weights

@@ -120,7 +120,7 @@ def test_the_code_hash_is_of_what_records_depend_on(
     before = code_hash()
     (tmp_path / "finite_calculus" / "cli" / "app.py").write_text("# other words")
     assert code_hash() == before
-    for name in ("finite_calculus/joint.py", "finite_calculus/models/edits.py"):
+    for name in ("finite_calculus/joint.py", "finite_calculus/models/edits/base.py"):
         with (tmp_path / name).open("a") as file:
             file.write("# changed\n")
         assert code_hash() != before
