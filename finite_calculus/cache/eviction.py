@@ -12,8 +12,8 @@ import torch
 
 from finite_calculus.deletion import select_evictions
 from finite_calculus.models import Capture, Delete, Instrument, LayerCapture, Outcome
+from finite_calculus.models.comparison import LocalCheck, local_check
 from finite_calculus.models.sinks import null_sink
-from finite_calculus.search.local import LocalCheck, local_check
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,10 @@ from finite_calculus.models import (
     Restore,
     edited_bank,
 )
+from finite_calculus.models.comparison import LocalCheck, local_check
 from finite_calculus.models.layer import repeat_groups
 from finite_calculus.models.sinks import null_sink, sink_mask, sink_scores
 from finite_calculus.restoration import CachePair, Method, restore_greedily
-from finite_calculus.search.local import LocalCheck, local_check
 
 
 @dataclass(frozen=True, eq=False)
