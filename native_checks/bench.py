@@ -3,24 +3,18 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from finite_calculus.models import (
     Capture,
-    Delete,
-    Edit,
     Execution,
     Instrument,
-    KeyShift,
     LayerCapture,
     Odds,
-    Quantise,
-    QueryEdit,
-    Replace,
     ScaleValues,
 )
-from finite_calculus.models.edits import Edits
+from finite_calculus.models.edits import Edits, registered_edits
+from finite_calculus.models.edits.base import attended_tokens
 from native_checks.budget import margin_budget
 
 
@@ -80,34 +74,13 @@ class Bench:
 
 
 def battery(layer: LayerCapture, donor: LayerCapture) -> list[Edits]:
-    """Every kind of edit at one layer, on tokens that it attends to, the last one among them."""
-    seen = [layer.first + int(i) for i in layer.attended.nonzero().squeeze(-1)]
-    i, early, late = layer.layer, tuple(seen[:2]), tuple(seen[-2:])
-    generator = torch.Generator().manual_seed(i)
-    nudge = torch.randn(layer.query.shape, generator=generator) * 0.1 * layer.query.std()
-    single: list[Edit] = [
-        Replace(i, tuple(seen[:-1]), donor),
-        Replace(i, late, donor, strength=0.5, values=False),
-        Odds(i, early, 3.0),
-        Odds(i, late, 0.2, heads=(layer.heads - 1,)),
-        Delete(i, early),
-        ScaleValues(i, early),
-        Quantise(i, tuple(seen), 4),
-        QueryEdit(i, (), nudge),
-    ]
-    if layer.rotary is not None:
-        single.append(KeyShift(i, early, 3.0))
-    return [*single, (ScaleValues(i, early, 0.5), Odds(i, late, 2.0))]
+    """The examples of every edit that there is, and a composition of two, at one layer."""
+    edits = [item for edit in registered_edits() for item in edit.examples(layer, donor)]
+    tokens, i = attended_tokens(layer), layer.layer
+    return [*edits, (ScaleValues(i, tokens[:2], 0.5), Odds(i, tokens[-2:], 2.0))]
 
 
 def idle_edits(layer: LayerCapture) -> list[Edits]:
     """Edits that leave every tensor as it is."""
-    tokens, i = (layer.tokens[-2],), layer.layer
-    edits: list[Edits] = [
-        Odds(i, tokens, 1.0),
-        ScaleValues(i, tokens, 1.0),
-        Replace(i, tokens, layer),
-    ]
-    if layer.rotary is not None:
-        edits.append(KeyShift(i, tokens, 0.0))
-    return edits
+    tokens = (layer.tokens[-2],)
+    return [item for edit in registered_edits() for item in edit.idle_examples(layer, tokens)]

@@ -13,16 +13,14 @@ from finite_calculus.margin import head_gradient, project
 from finite_calculus.models import (
     Execution,
     LayerCapture,
-    edited_bank,
+    compare_locally,
     head_weights,
-    local_error,
     output_error,
     write_error,
 )
 from finite_calculus.models.bounds import query_error
-from finite_calculus.models.edits import Edits, as_tuple
+from finite_calculus.models.edits import Edits
 from finite_calculus.models.layer import repeat_groups
-from finite_calculus.models.predict import predict_bank
 from finite_calculus.models.probe import keys_at
 from finite_calculus.positional import key_shift_scores
 from native_checks.bench import Bench
@@ -134,15 +132,12 @@ def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tupl
     dy, dy_bound, dy_ref, do, do_bound, do_ref = [], [], [], [], [], []
     heads: dict[int, torch.Tensor] = {}
     for edits, outcome in zip(battery, executed.outcomes, strict=True):
-        layer = outcome.layer
-        bank = edited_bank(layer, as_tuple(edits))
-        found = predict_bank(layer, bank)
-        before, after = local_error(layer), local_error(layer, bank)
-        dy.append(found.response - outcome.response)
-        dy_bound.append(before.output + after.output)
+        layer, local = outcome.layer, compare_locally(edits, outcome)
+        dy.append(local.response.error)
+        dy_bound.append(local.response.bound)
         dy_ref.append(outcome.control_output)
-        do.append(found.write - (outcome.write.double() - outcome.control_write.double()))
-        do_bound.append(before.write + after.write)
+        do.append(local.write.error)
+        do_bound.append(local.write.bound)
         do_ref.append(outcome.control_write)
         worst = (dy[-1].abs() / dy_bound[-1].clamp(min=_TINY)).amax(-1)
         heads[layer.layer] = torch.maximum(worst, heads.get(layer.layer, torch.zeros_like(worst)))

@@ -69,7 +69,7 @@ def evict(
     is in Germany. The capital of France is" --answer " Paris" --versus " Rome" --layers 10-12
     --budget 0.1 --generate 8`
     """
-    from finite_calculus.search import evict as plan, execute_evictions
+    from finite_calculus.cache import evict as plan, execute_evictions
     from finite_calculus.search.specs import parse_numbers
 
     asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
@@ -130,7 +130,7 @@ def restore(
     Example: `finite-calculus restore --model smollm2-135m-instruct --prompt "The capital of France is"
     --answer " Paris" --versus " London" --layers 7 --bits 2 --count 2`
     """
-    from finite_calculus.search import execute_repairs, restore as repair
+    from finite_calculus.cache import execute_repairs, restore as repair
 
     asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
     with captured(asked) as (instrument, capture):
@@ -175,7 +175,7 @@ def _json(item: Any) -> dict[str, Any]:
 def _generated(
     instrument: "Instrument", capture: "Capture", edits: "Sequence[Edit]", tokens: int
 ) -> dict[str, str] | None:
-    from finite_calculus.search import generate_with
+    from finite_calculus.cache import generate_with
 
     if not tokens:
         return None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.asked import (
@@ -111,15 +112,21 @@ def score(
     save(json_file, content)
 
 
-@app.command()
+class _EditCommand(TyperCommand):
+    """A command whose help of --edit names the edits that there are; they are imported only then."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from finite_calculus.search.specs import edit_help
+
+        for option in self.params:
+            if option.name == "edit":
+                option.help = edit_help()  # pyright: ignore[reportAttributeAccessIssue]
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=_EditCommand)
 def execute(
-    edit: Annotated[
-        list[str],
-        typer.Option(
-            help="KIND:LAYER:TOKENS[:AMOUNT], repeatable: odds, value, bits, shift, fast, middle, slow "
-            "with an amount, or delete."
-        ),
-    ],
+    edit: Annotated[list[str], typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")],
     answer: Answer,
     versus: Versus,
     model: Model = "embedded",

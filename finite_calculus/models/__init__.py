@@ -1,6 +1,7 @@
 """Native Hugging Face models: capture a baseline, predict edits from it, execute them, restore.
 
-The only part of the package that imports transformers; `import finite_calculus` does not.
+Importing it imports transformers; `import finite_calculus` does neither. Beside it, `checkpoints` loads
+models with transformers, and what imports this package (search, cache, studies) does so through it.
 """
 
 from finite_calculus.models.attach import Instrument as Instrument, attach as attach
@@ -11,6 +12,13 @@ from finite_calculus.models.bounds import (
     write_error as write_error,
 )
 from finite_calculus.models.capture import Capture as Capture
+from finite_calculus.models.comparison import (
+    Comparison as Comparison,
+    LocalCheck as LocalCheck,
+    LocalComparison as LocalComparison,
+    compare_locally as compare_locally,
+    local_check as local_check,
+)
 from finite_calculus.models.edits import (
     Delete as Delete,
     Edit as Edit,
@@ -23,12 +31,15 @@ from finite_calculus.models.edits import (
     ScaleValues as ScaleValues,
     edited_bank as edited_bank,
 )
+from finite_calculus.models.features import (
+    head_features as head_features,
+    head_weights as head_weights,
+)
 from finite_calculus.models.layer import Bank as Bank, LayerCapture as LayerCapture
 from finite_calculus.models.margins import Margin as Margin
 from finite_calculus.models.outcomes import Execution as Execution, Outcome as Outcome
 from finite_calculus.models.predict import (
     Prediction as Prediction,
-    head_weights as head_weights,
     increments as increments,
     predict as predict,
 )

@@ -13,7 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus.models.layer import Bank, LayerCapture, head_products, sink_mask
+from finite_calculus.models.layer import Bank, LayerCapture, head_products
+from finite_calculus.models.sinks import sink_mask, sink_scores
+from finite_calculus.models.softcap import capped
 from finite_calculus.rounding import error_of, track, value_of
 
 _UNIT = torch.finfo(torch.float32).eps / 2
@@ -80,13 +82,10 @@ def _tracked_output(layer: LayerCapture, bank: Bank) -> Tensor:
     scaling = torch.tensor(layer.scaling, dtype=torch.float32)
     slack = (scaling.double() - layer.scaling).abs()
     scores = head_products(track(bank.query), track(bank.keys)) * track(scaling, slack)
-    if layer.softcap is not None:
-        scores = torch.tanh(scores / layer.softcap) * layer.softcap
-    scores = scores + track(bank.bias)
+    scores = capped(scores, layer.softcap) + track(bank.bias)
     attended = (layer.attended & ~bank.removed).expand(layer.heads, -1)
-    if layer.sinks is not None:
-        scores = torch.cat([scores, track(layer.sinks).unsqueeze(-1)], -1)
-    probs = _tracked_softmax(scores, sink_mask(layer, attended))[..., : bank.keys.shape[1]]
+    scores = sink_scores(scores, None if layer.sinks is None else track(layer.sinks))
+    probs = _tracked_softmax(scores, sink_mask(attended, layer.sinks))[..., : bank.keys.shape[1]]
     groups = bank.values.shape[0]
     grouped = probs.reshape(groups, layer.heads // groups, -1)
     y = torch.matmul(grouped, track(bank.values))

@@ -1,8 +1,8 @@
 """Many counterfactuals of one layer, each as a bank of the key columns alone that it touches.
 
-Edits act on each of their columns by itself, so that equal edits of different tokens are applied at
-once, on all their columns side by side, and taken apart again: a thousand spans cost a few tensor
-operations instead of some ten each. An edit that somebody else defined may look at any column: its
+Edits that act on each of their columns by themselves (`Edit.by_column`) are applied at once where they
+are equal but for their tokens, on all their columns side by side, and taken apart again: a thousand
+spans cost a few tensor operations instead of some ten each. Any other edit may look at any column: its
 whole bank is made first.
 """
 
@@ -13,40 +13,30 @@ import torch
 from torch import Tensor
 
 from finite_calculus.models.edits import (
-    Delete,
     Edit,
     Edits,
-    KeyShift,
-    Odds,
-    Quantise,
-    QueryEdit,
-    Replace,
-    Restore,
-    ScaleValues,
-    applied,
+    apply_edits,
     as_tuple,
+    check_attended,
     edited_bank,
 )
 from finite_calculus.models.layer import Bank, LayerCapture
-
-# Deletion looks at what is left of the whole row, a query edit at no column.
-_BY_COLUMN = (KeyShift, Replace, Odds, ScaleValues, Quantise, Restore)
-_OWN = (*_BY_COLUMN, Delete, QueryEdit)
 
 
 def edited_columns(layer: LayerCapture, counterfactuals: Sequence[Edits]) -> list[Bank]:
     """The banks after each counterfactual, of the columns that it touches."""
     alike: dict[tuple[object, ...], list[int]] = {}
-    given = [as_tuple(edits) for edits in counterfactuals]
-    for index, edits in enumerate(given):
+    tuples = [as_tuple(edits) for edits in counterfactuals]
+    for index, edits in enumerate(tuples):
         alike.setdefault(_likeness(index, edits), []).append(index)
     banks: dict[int, Bank] = {}
     for indices in alike.values():
         if len(indices) == 1:
-            banks[indices[0]] = _one(layer, given[indices[0]])
+            banks[indices[0]] = _touched(layer, tuples[indices[0]])
         else:
-            banks |= zip(indices, _together(layer, [given[i][0] for i in indices]), strict=True)
-    return [banks[index] for index in range(len(given))]
+            sides = _side_by_side(layer, [tuples[i][0] for i in indices])
+            banks |= zip(indices, sides, strict=True)
+    return [banks[index] for index in range(len(tuples))]
 
 
 def _likeness(index: int, edits: tuple[Edit, ...]) -> tuple[object, ...]:
@@ -54,33 +44,38 @@ def _likeness(index: int, edits: tuple[Edit, ...]) -> tuple[object, ...]:
     edit = edits[0]
     # Tokens named twice would be edited once alone and twice side by side.
     distinct = len(set(edit.tokens)) == len(edit.tokens)
-    if len(edits) > 1 or type(edit) not in _BY_COLUMN or not edit.tokens or not distinct:
+    if len(edits) > 1 or not edit.by_column or not edit.tokens or not distinct:
         return (index,)
     values = (getattr(edit, field.name) for field in fields(edit) if field.name != "tokens")
-    return (type(edit), *(v if isinstance(v, int | float | tuple) else id(v) for v in values))
+    return (type(edit), *(v if isinstance(v, int | float | str | tuple) else id(v) for v in values))
 
 
-def _together(layer: LayerCapture, edits: list[Edit]) -> list[Bank]:
-    """Equal edits applied side by side."""
+def _side_by_side(layer: LayerCapture, edits: list[Edit]) -> list[Bank]:
+    """Equal edits applied at once to the columns of all, which their banks share out."""
     sizes = [len(edit.tokens) for edit in edits]
     tokens = tuple(token for edit in edits for token in edit.tokens)
-    bank = applied(layer, (replace(edits[0], tokens=tokens),), layer.bank(_columns(layer, tokens)))
+    columns = _columns(layer, tokens)
+    # Not through apply_edits: what one deletes, the others still attend to.
+    bank = replace(edits[0], tokens=tokens).apply(layer, layer.bank(columns))
     parts = zip(
         bank.keys.split(sizes, 1),
         bank.values.split(sizes, 1),
         bank.bias.split(sizes, 1),
         bank.changed.split(sizes),
         bank.removed.split(sizes),
-        _columns(layer, tokens).split(sizes),
+        columns.split(sizes),
         strict=True,
     )
-    return [Bank(bank.query, *part) for part in parts]
+    banks = [Bank(bank.query, *part) for part in parts]
+    for part in banks:
+        check_attended(layer, part)
+    return banks
 
 
-def _one(layer: LayerCapture, edits: tuple[Edit, ...]) -> Bank:
-    if all(type(edit) in _OWN for edit in edits):
+def _touched(layer: LayerCapture, edits: tuple[Edit, ...]) -> Bank:
+    if all(edit.by_column for edit in edits):
         tokens = sorted({token for edit in edits for token in edit.tokens})
-        return applied(layer, edits, layer.bank(_columns(layer, tokens)))
+        return apply_edits(layer, edits, layer.bank(_columns(layer, tokens)))
     bank = edited_bank(layer, edits)
     touched = (bank.changed | bank.removed | (bank.bias != 0).any(0)).nonzero().squeeze(-1)
     return Bank(

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from finite_calculus.models.sinks import null_sink, sink_mask, sink_scores
+from finite_calculus.models.softcap import capped
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.rotary import Rotary
 
@@ -109,16 +111,22 @@ class LayerCapture:
         """Scores s = cap(q̃·k̃·scaling) + bias in float64, before the attended set is applied."""
         bank = self.bank() if bank is None else bank
         raw = head_products(bank.query.double(), bank.keys.double()) * self.scaling
-        if self.softcap is not None:
-            raw = self.softcap * torch.tanh(raw / self.softcap)
-        return raw + bank.bias.double()
+        return capped(raw, self.softcap) + bank.bias.double()
 
     def readout(self, bank: Bank | None = None) -> Readout:
         """The float64 readout over the heads as batch; a sink is a last key with value zero."""
         bank = self.bank() if bank is None else bank
         values = repeat_groups(bank.values.double(), self.heads)
         attended = (self.attended & ~bank.removed).expand(self.heads, -1)
-        return freeze(*with_sink(self, self.scores(bank), values), mask=sink_mask(self, attended))
+        return freeze(
+            sink_scores(self.scores(bank), self.sinks),
+            null_sink(values, self.sinks, dim=-2),
+            mask=sink_mask(attended, self.sinks),
+        )
+
+    def group(self, head: int) -> int:
+        """The group of keys and values that a head reads."""
+        return head // (self.heads // self.keys.shape[0])
 
     def column(self, token: int) -> int:
         """The key column of a token index; refuses tokens that this layer does not hold."""
@@ -167,19 +175,3 @@ def repeat_groups(
     """Each group's tensor once per head that reads it, in the order of the heads."""
     groups = values.shape[0]
     return values.unsqueeze(1).expand(-1, heads // groups, -1, -1).flatten(0, 1)
-
-
-def with_sink(layer: LayerCapture, scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores and values with the sink appended as a null key, where the layer has one."""
-    if layer.sinks is None:
-        return scores, values
-    null = torch.zeros_like(values[..., :1, :])
-    sink = layer.sinks.to(scores.dtype).unsqueeze(-1)
-    return torch.cat([scores, sink], -1), torch.cat([values, null], -2)
-
-
-def sink_mask(layer: LayerCapture, attended: Tensor) -> Tensor:
-    """The attended set with the sink, which is always attended."""
-    if layer.sinks is None:
-        return attended
-    return torch.cat([attended, torch.ones_like(attended[..., :1])], -1)

@@ -11,20 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.deletion import deletion_response
-from finite_calculus.effective import (
-    EffectiveWeights,
-    affine_features,
-    augment,
-    effective_weights,
-    mean_key_gauge,
-)
 from finite_calculus.joint import JointResponse, decompose
 from finite_calculus.margin import project
 from finite_calculus.models.edits import Edits, edited_bank
 from finite_calculus.models.layer import Bank, LayerCapture, head_products, repeat_groups
+from finite_calculus.models.sinks import null_sink
+from finite_calculus.models.softcap import capped_change
 from finite_calculus.readout import freeze
 from finite_calculus.response import finite_response
-from finite_calculus.rotary import Rotary
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +55,7 @@ def predict_bank(layer: LayerCapture, bank: Bank) -> Prediction:
     change = increments(layer, bank)
     parts, base = None, layer.readout()
     if bool(bank.removed.any()):
-        removed = bank.removed if layer.sinks is None else torch.cat([bank.removed, _FALSE])
+        removed = null_sink(bank.removed, layer.sinks)
         deletion = deletion_response(base, removed.unsqueeze(0)).squeeze(-2)
         rest = freeze(base.scores, base.values, mask=base.attended & ~removed)
         response = deletion + finite_response(rest, change.scores, change.values)
@@ -76,61 +70,14 @@ def predict_bank(layer: LayerCapture, bank: Bank) -> Prediction:
 def increments(layer: LayerCapture, bank: Bank) -> Increments:
     """d = q̃'k̃' − q̃k̃ from the differences of the rounded tensors, and ε = v' − v.
 
-    Under a softcap, cap(s') − cap(s) = cap·tanh((s' − s)/cap)·(1 − tanh(s/cap) tanh(s'/cap)), which
-    does not cancel; it is not additive over bands.
+    Under a softcap d is the change of the capped scores, which is not additive over bands.
     """
     query, keys = layer.query.double(), layer.keys.double()
     moved = bank.keys.double() - keys
     d = head_products(query, moved) + head_products(bank.query.double() - query, keys + moved)
     d = d * layer.scaling
     if layer.softcap is not None:
-        before = head_products(query, keys) * layer.scaling / layer.softcap
-        step = d / layer.softcap
-        d = torch.tanh(step) * (1 - torch.tanh(before) * torch.tanh(before + step)) * layer.softcap
+        d = capped_change(head_products(query, keys) * layer.scaling, d, layer.softcap)
     d = d + bank.bias.double()
     values = repeat_groups(bank.values.double() - layer.values.double(), layer.heads)
-    if layer.sinks is not None:
-        d = torch.cat([d, torch.zeros_like(d[:, :1])], -1)
-        values = torch.cat([values, torch.zeros_like(values[:, :1])], -2)
-    return Increments(d, values)
-
-
-def head_weights(layer: LayerCapture, head: int, *, gauge: str = "mean") -> EffectiveWeights:
-    """Effective weights of one head (eq:identity), in the mean-key or the original-score gauge.
-
-    Refused where the query is not affine in the head input, or scores are capped.
-    """
-    head_input, query_weight = layer.query_map()
-    if layer.softcap is not None:
-        raise ValueError(
-            f"Effective weights need scores linear in the query; layer {layer.layer} caps them at "
-            f"{layer.softcap}. There is no such representation."
-        )
-    if gauge not in ("mean", "original"):
-        raise ValueError(f"`gauge` must be 'mean' or 'original'; got {gauge!r}.")
-    group = head // (layer.heads // layer.keys.shape[0])
-    width = layer.query.shape[1]
-    rotary = layer.rotary or Rotary(torch.zeros(0, dtype=torch.float64), width)
-    keys, values = layer.keys[group].double(), layer.values[group].double()
-    features = affine_features(
-        rotary,
-        query_weight[head].double(),
-        None if layer.query_bias is None else layer.query_bias[head].double(),
-        keys,
-        layer.position,
-        scaling=layer.scaling * layer.rotary_scaling,
-    )
-    mask = layer.attended
-    if layer.sinks is not None:
-        # The sink's score does not depend on x: it lives in the bias coordinate alone.
-        null = torch.zeros_like(features[:1])
-        null[0, -1] = layer.sinks[head].double()
-        features, mask = torch.cat([features, null]), torch.cat([mask, ~_FALSE])
-        values = torch.cat([values, torch.zeros_like(values[:1])])
-    chosen = mean_key_gauge(features, mask=mask) if gauge == "mean" else None
-    return effective_weights(
-        augment(head_input.double()), features, values, gauge=chosen, mask=mask
-    )
-
-
-_FALSE = torch.zeros(1, dtype=torch.bool)
+    return Increments(null_sink(d, layer.sinks), null_sink(values, layer.sinks, dim=-2))

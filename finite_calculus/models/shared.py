@@ -28,6 +28,8 @@ from finite_calculus.models.outcomes import Outcome
 from finite_calculus.models.patches import Patch, stack_patches
 from finite_calculus.models.prefix import OwnLayer, Prefix, run_last
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
+from finite_calculus.models.sinks import sink_scores
+from finite_calculus.models.softcap import capped
 from finite_calculus.models.support import Site
 
 
@@ -126,10 +128,7 @@ def _weighed(probs: Tensor, values: Tensor, own_value: Tensor) -> Tensor:
 
 def _finished(call: AttentionCall, products: Tensor, columns: Tensor | None) -> Tensor:
     """Scores from products: scaled, capped, masked; `columns` says which ones, None means all."""
-    scores = products * call.scaling
-    softcap = call.options.get("softcap")
-    if softcap is not None:
-        scores = torch.tanh(scores / softcap) * softcap
+    scores = capped(products * call.scaling, call.options.get("softcap"))
     if call.mask is None:
         return scores
     mask = call.mask[0, 0, -1]
@@ -141,10 +140,9 @@ def _finished(call: AttentionCall, products: Tensor, columns: Tensor | None) -> 
 def _softmax(call: AttentionCall, scores: Tensor) -> Tensor:
     """Probabilities of the columns; a sink takes part as a null key and is left out again."""
     sinks = call.options.get("s_aux")
-    if sinks is None:
-        return torch.softmax(scores, -1)
-    null = sinks.reshape(scores.shape[0], 1, -1, 1).expand(*scores.shape[:-1], 1)
-    return torch.softmax(torch.cat([scores, null], -1), -1)[..., :-1]
+    if sinks is not None:
+        sinks = sinks.reshape(scores.shape[0], 1, -1)
+    return torch.softmax(sink_scores(scores, sinks), -1)[..., : scores.shape[-1]]
 
 
 @contextmanager

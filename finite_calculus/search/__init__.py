@@ -1,9 +1,10 @@
-"""Search: score families of edits from one capture, certify, rank, execute, construct, decide.
+"""Search: score families of edits from one capture, certify, rank, execute, construct.
 
 Imports the core and `finite_calculus.models`. Scores are exact for the edited attention write and a
 prediction beyond it; `execute_rows` and `verify_top` check them on the model.
 """
 
+from finite_calculus.models.comparison import LocalCheck as LocalCheck, local_check as local_check
 from finite_calculus.search.certificates import (
     CertifiedCounts as CertifiedCounts,
     certify_table as certify_table,
@@ -18,11 +19,6 @@ from finite_calculus.search.check import (
     execute_rows as execute_rows,
     verify_top as verify_top,
 )
-from finite_calculus.search.eviction import (
-    Eviction as Eviction,
-    evict as evict,
-    execute_evictions as execute_evictions,
-)
 from finite_calculus.search.families import (
     MULTIPLIERS as MULTIPLIERS,
     TOKEN_KINDS as TOKEN_KINDS,
@@ -32,27 +28,8 @@ from finite_calculus.search.families import (
     sweep_family as sweep_family,
     token_family as token_family,
 )
-from finite_calculus.search.generation import (
-    Generated as Generated,
-    generate_with as generate_with,
-)
-from finite_calculus.search.kinds import (
-    Kind as Kind,
-    MultiplyOdds as MultiplyOdds,
-    Remove as Remove,
-    Round as Round,
-    ScaleValue as ScaleValue,
-    Shift as Shift,
-    Towards as Towards,
-)
 from finite_calculus.search.listed import combine as combine
-from finite_calculus.search.local import LocalCheck as LocalCheck, local_check as local_check
 from finite_calculus.search.native import attention_weights as attention_weights
-from finite_calculus.search.restoring import (
-    Repair as Repair,
-    execute_repairs as execute_repairs,
-    restore as restore,
-)
 from finite_calculus.search.score import (
     PreparedSearch as PreparedSearch,
     prepare_search as prepare_search,

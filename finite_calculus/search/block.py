@@ -12,9 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.joint import decompose
-from finite_calculus.models import Bank, Delete, LayerCapture, Odds, edited_bank, increments
+from finite_calculus.models import Bank, Edit, LayerCapture, edited_bank, increments
 from finite_calculus.models.layer import Wrap, head_products
-from finite_calculus.search.kinds import Kind
+from finite_calculus.models.sinks import null_sink
 from finite_calculus.search.stack import Stack, plain
 from finite_calculus.sparse import PreparedGroups, prepare
 
@@ -45,7 +45,7 @@ class Block:
     None stands for no change. `removes` marks a deletion.
     """
 
-    kind: Kind
+    kind: Edit
     places: Places
     scores: Float[Tensor, "*scores"] | None
     values: Float[Tensor, "*values"] | None
@@ -67,15 +67,15 @@ class Effects:
     interaction: Float[Tensor, "layers groups"]
 
 
-def block_of(kind: Kind, places: Places, *, wrap: Wrap = plain) -> Block:
+def block_of(kind: Edit, places: Places, *, wrap: Wrap = plain) -> Block:
     """The increments of a kind at all keys of a stack, from one edited bank for all layers or for each."""
     stack = places.stack
     tokens = tuple(stack.tokens(places.columns.unique()).tolist())
     layers = (stack.folded,) if kind.folds else stack.layers
-    edits = [kind.edit(layer, tokens) for layer in layers]
-    if all(type(edit) is Delete for edit in edits):
+    edits = [kind.at(layer.layer, tokens) for layer in layers]
+    if kind.removes:
         return Block(kind, places, None, None, removes=True)
-    shared = _shared_odds(layers[0], edits)
+    shared = edits[0].common_score(layers[0])
     if shared is not None:
         return Block(kind, places, wrap(shared.to(stack.dtype)), None)
     gradients = stack.gradient.split([layer.heads for layer in layers])
@@ -186,22 +186,10 @@ def _none(block: Block) -> Tensor:
     return torch.zeros(1, dtype=block.places.stack.dtype)
 
 
-def _shared_odds(layer: LayerCapture, edits: list) -> Tensor | None:
-    """The increment of odds that are multiplied in every head: log(multiplier), as its edit rounds it."""
-    if not all(type(edit) is Odds and edit.heads is None for edit in edits):
-        return None
-    bias = edited_bank(layer, edits[0]).bias
-    return bias[0, layer.column(edits[0].tokens[0])].double().reshape(1)
-
-
 def _stacked(found: list[Tensor | None], stack: Stack) -> Tensor | None:
     """Increments as (layers, heads, keys) in the stack's precision, a sink's zero appended."""
     known = [item for item in found if item is not None]
     if not known:
         return None
     joined = torch.cat([torch.zeros_like(known[0]) if f is None else f for f in found])
-    filled = stack.unfold(joined)
-    missing = stack.readout.keys - filled.shape[-1]
-    if missing:
-        filled = torch.cat([filled, torch.zeros_like(filled[..., :missing])], -1)
-    return filled.to(stack.dtype)
+    return null_sink(stack.unfold(joined), stack.folded.sinks).to(stack.dtype)

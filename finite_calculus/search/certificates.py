@@ -16,11 +16,10 @@ from torch import Tensor
 
 from finite_calculus.certificate import Certificate, certified_signs, certify
 from finite_calculus.margin import head_gradient
-from finite_calculus.models import Capture, LayerCapture, edited_bank, increments
+from finite_calculus.models import Capture, Edit, LayerCapture, edited_bank, increments
 from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.rounding import error_of, track, upper, value_of
 from finite_calculus.search.block import Block, Places, block_of, group_increments, with_rest
-from finite_calculus.search.kinds import Kind
 from finite_calculus.search.stack import stack_of
 from finite_calculus.search.table import Part, ScoreTable
 
@@ -115,7 +114,7 @@ def _joined(found: list[Certificate], join: Callable[[list[Tensor]], Tensor]) ->
     return Certificate(*(join([getattr(item, field) for item in found]) for field in _FIELDS))
 
 
-def _one_layer(layer: LayerCapture, kinds: list[Kind], tokens: Tensor) -> list[Certificate]:
+def _one_layer(layer: LayerCapture, kinds: list[Edit], tokens: Tensor) -> list[Certificate]:
     """Certificates of kinds at their places in one layer, kind by kind."""
     stack = stack_of([layer], wrap=track)
     places = Places(stack, tokens - layer.first)

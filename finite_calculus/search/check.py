@@ -11,8 +11,8 @@ from typing import Literal
 import torch
 
 from finite_calculus.models import Instrument
+from finite_calculus.models.comparison import LocalCheck, local_check
 from finite_calculus.search.certificates import intervals
-from finite_calculus.search.local import LocalCheck, local_check
 from finite_calculus.search.table import Row, ScoreTable, Side, sign_of
 
 Stop = Literal["certified", "settled", "budget", "exhausted"]

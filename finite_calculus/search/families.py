@@ -1,5 +1,8 @@
 """Families of candidates: which kinds of edits, at which tokens. Data, not objects per candidate.
 
+A kind is an edit without a place (`Odds.anywhere(64)`); its increments at all tokens of a layer follow
+from one edited bank, and no candidate needs an object of its own.
+
 The instrument of Appendix H applies seven odds multipliers, deletion, value zeroing and ±16 positions in
 three bands to every token of every layer. Of the multipliers the paper names one, 64; the others here
 are powers of two on either side. Spans, sweeps and donors are the same family with other kinds or
@@ -13,26 +16,17 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from finite_calculus.models import Capture
-from finite_calculus.search.kinds import (
-    BANDS,
-    Kind,
-    MultiplyOdds,
-    Remove,
-    ScaleValue,
-    Shift,
-    Tokens,
-    Towards,
-)
+from finite_calculus.models import Capture, Delete, Edit, KeyShift, Odds, Replace, ScaleValues
+from finite_calculus.models.edits import BANDS, Tokens
 
 MULTIPLIERS = (1 / 16, 1 / 4, 1 / 2, 2.0, 4.0, 16.0, 64.0)
 SHIFT = 16
 
-TOKEN_KINDS: tuple[Kind, ...] = (
-    *(MultiplyOdds(multiplier) for multiplier in MULTIPLIERS),
-    Remove(),
-    ScaleValue(0.0),
-    *(Shift(sign * SHIFT, band) for band in BANDS for sign in (1, -1)),
+TOKEN_KINDS: tuple[Edit, ...] = (
+    *(Odds.anywhere(multiplier) for multiplier in MULTIPLIERS),
+    Delete.anywhere(),
+    ScaleValues.anywhere(0.0),
+    *(KeyShift.anywhere(sign * SHIFT, band) for band in BANDS for sign in (1, -1)),
 )
 
 
@@ -43,13 +37,19 @@ class Family:
     `places` are groups of token indices; groups of different length are kept apart by length.
     """
 
-    kinds: tuple[Kind, ...] = TOKEN_KINDS
+    kinds: tuple[Edit, ...] = TOKEN_KINDS
     width: int = 1
     places: tuple[Tokens, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.kinds:
             raise ValueError("`kinds` must hold at least one kind of edit; got none.")
+        whole = [type(kind).__name__ for kind in self.kinds if not kind.by_column]
+        if whole:
+            raise ValueError(
+                f"`kinds` must act on each token by itself (by_column); {whole[0]} does not. "
+                f"Score such edits as a list."
+            )
         if self.width < 1:
             raise ValueError(f"`width` must be at least 1 token; got {self.width}.")
         if self.places is not None and not all(len(set(p)) == len(p) > 0 for p in self.places):
@@ -78,14 +78,14 @@ def token_family() -> Family:
     return Family()
 
 
-def span_family(width: int, *, kinds: Iterable[Kind] = TOKEN_KINDS) -> Family:
+def span_family(width: int, *, kinds: Iterable[Edit] = TOKEN_KINDS) -> Family:
     """The same kinds at every span of `width` consecutive tokens."""
     return Family(tuple(kinds), width=width)
 
 
 def sweep_family(multipliers: Iterable[float], *, width: int = 1) -> Family:
     """Odds multiplied at many strengths."""
-    return Family(tuple(MultiplyOdds(value) for value in multipliers), width=width)
+    return Family(tuple(Odds.anywhere(value) for value in multipliers), width=width)
 
 
 def donor_family(
@@ -97,7 +97,7 @@ def donor_family(
 ) -> Family:
     """Replacement by a donor prompt's keys and values: keys alone, values alone and both."""
     sides = ((True, False), (False, True), (True, True))
-    kinds = tuple(Towards(donor, s, k, v) for s in strengths for k, v in sides)
+    kinds = tuple(Replace.anywhere(donor, s, k, v) for s in strengths for k, v in sides)
     return Family(kinds, width=width, places=places)
 
 

@@ -4,43 +4,32 @@ An edit is KIND:LAYER:TOKENS[:AMOUNT], as in odds:18:79:64, delete:3:5-8 or fast
 indices and ranges, 5,7-9.
 """
 
-from collections.abc import Callable
-
 from finite_calculus.models import Capture, Edit
-from finite_calculus.search.kinds import (
-    BANDS,
-    Kind,
-    MultiplyOdds,
-    Remove,
-    Round,
-    ScaleValue,
-    Shift,
-    Tokens,
-)
+from finite_calculus.models.edits import Tokens, registered_edits
 from finite_calculus.search.steering import Request
 
-_KINDS: dict[str, Callable[[float], Kind]] = {
-    "odds": MultiplyOdds,
-    "value": ScaleValue,
-    "bits": lambda amount: Round(int(amount)),
-    "shift": Shift,
-    **{band: lambda amount, band=band: Shift(amount, band) for band in BANDS},
-}
 FORM = "KIND:LAYER:TOKENS[:AMOUNT]"
 
 
 def parse_edit(text: str, capture: Capture) -> Edit:
     """The edit of a specification such as odds:18:79:64."""
-    fields = text.split(":")
-    name = fields[0]
-    if name not in (*_KINDS, "delete") or len(fields) != (3 if name == "delete" else 4):
+    word, *fields = text.split(":")
+    edit = next((edit for edit in registered_edits() if word in edit.words), None)
+    if edit is None or len(fields) != 2 + edit.amount:
+        counted, bare = _words(amount=True), _words(amount=False)
         raise ValueError(
-            f"An edit must be {FORM} with KIND one of {', '.join((*_KINDS, 'delete'))}; AMOUNT is left "
-            f"out for delete alone; got {text!r}. For example odds:18:79:64."
+            f"An edit must be {FORM} with KIND one of {', '.join(counted + bare)}; AMOUNT is left out "
+            f"for {', '.join(bare)} alone; got {text!r}. For example odds:18:79:64."
         )
-    layer = capture.layer(_number("LAYER", fields[1], text))
-    kind = Remove() if name == "delete" else _KINDS[name](_amount(fields[3], text))
-    return kind.edit(layer, parse_numbers(fields[2], limit=len(capture.ids)))
+    layer = capture.layer(_number("LAYER", fields[0], text)).layer
+    template = edit.from_text(word, _amount(fields[2], text) if edit.amount else None)
+    return template.at(layer, parse_numbers(fields[1], limit=len(capture.ids)))
+
+
+def edit_help() -> str:
+    """How edits are written, in one sentence, from the edits that there are."""
+    counted, bare = ", ".join(_words(amount=True)), ", ".join(_words(amount=False))
+    return f"{FORM}, repeatable: {counted} with an amount, or {bare}."
 
 
 def parse_numbers(text: str, *, limit: int) -> Tokens:
@@ -68,6 +57,10 @@ def parse_request(text: str, *, limit: int) -> Request:
     if len(tokens) != 2:
         raise ValueError(f"A ratio must compare two different tokens; got {text!r}.")
     return Request(*tokens, _amount(ratio, text))
+
+
+def _words(*, amount: bool) -> list[str]:
+    return [word for edit in registered_edits() if edit.amount == amount for word in edit.words]
 
 
 def _number(name: str, text: str, whole: str) -> int:

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from finite_calculus.margin import head_gradient
 from finite_calculus.models import Capture, LayerCapture
-from finite_calculus.models.layer import Wrap, head_products, sink_mask, with_sink
+from finite_calculus.models.layer import Wrap, head_products
+from finite_calculus.models.sinks import null_sink, sink_mask, sink_scores
+from finite_calculus.models.softcap import capped
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.singles import PreparedSingles, prepare_singles
 
@@ -84,12 +86,10 @@ def stack_of(
     folded = fold(layers)
     gradient = torch.cat([layer_gradient(layer, dtype=dtype, wrap=wrap) for layer in layers])
     scores = head_products(wrap(folded.query.to(dtype)), wrap(folded.keys.to(dtype)))
-    scores = scores * folded.scaling
-    if folded.softcap is not None:
-        scores = torch.tanh(scores / folded.softcap) * folded.softcap
+    scores = sink_scores(capped(scores * folded.scaling, folded.softcap), folded.sinks)
     values = head_products(gradient, wrap(folded.values.to(dtype))).unsqueeze(-1)
-    scores, values = with_sink(folded, scores, values)
-    mask = sink_mask(folded, folded.attended.expand(folded.heads, -1))
+    values = null_sink(values, folded.sinks, dim=-2)
+    mask = sink_mask(folded.attended.expand(folded.heads, -1), folded.sinks)
     shape = (len(layers), -1, scores.shape[-1])
     readout = freeze(scores.reshape(shape), values.reshape(*shape, 1), mask=mask.reshape(shape))
     columns = folded.attended.nonzero().squeeze(-1)

@@ -14,9 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.control import QueryControl, control_query, preserving_directions
-from finite_calculus.effective import affine_features, augment
+from finite_calculus.effective import augment
 from finite_calculus.models import (
-    Bank,
     Capture,
     Edit,
     Instrument,
@@ -26,7 +25,9 @@ from finite_calculus.models import (
     edited_bank,
     output_error,
 )
-from finite_calculus.rotary import Rotary, rotate
+from finite_calculus.models.features import head_features, head_rotary
+from finite_calculus.models.sinks import sink_mask
+from finite_calculus.rotary import rotate
 from finite_calculus.search.native import attention_weights
 
 
@@ -122,8 +123,8 @@ def check_preserving(
 ) -> PreservingCheck:
     """Count the attention-preserving directions of a head and execute a random one of them."""
     taken = capture.layer(layer)
-    features = head_features(taken, head, taken.bank())
-    found = preserving_directions(features, mask=taken.attended)
+    features = head_features(taken, head)
+    found = preserving_directions(features, mask=sink_mask(taken.attended, taken.sinks))
     inputs = features.shape[1] - 1
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(inputs, generator=generator, dtype=torch.float64)
@@ -153,41 +154,14 @@ def check_preserving(
     )
 
 
-def head_features(layer: LayerCapture, head: int, bank: Bank) -> Float[Tensor, "keys inputs"]:
-    """Score features of one head over the keys of a bank: s_j = uᵀa_j in the head's affine input."""
-    if head not in range(layer.heads):
-        raise ValueError(f"`head` must lie in 0..{layer.heads - 1}; got {head}.")
-    if layer.softcap is not None:
-        raise ValueError(
-            f"Ratios are affine in the query only without a cap; layer {layer.layer} caps its scores "
-            f"at {layer.softcap}. Choose another model."
-        )
-    _, query_weight = layer.query_map()
-    bias = None if layer.query_bias is None else layer.query_bias[head].double()
-    group = head // (layer.heads // layer.keys.shape[0])
-    return affine_features(
-        _rotary(layer),
-        query_weight[head].double(),
-        bias,
-        bank.keys[group].double(),
-        layer.position,
-        scaling=layer.scaling * layer.rotary_scaling,
-    )
-
-
 def query_edit(layer: LayerCapture, head: int, edit: Float[Tensor, " inputs"]) -> QueryEdit:
     """An edit of the head's input as an increment of its rotated query: c·R(p)(hW_q)."""
     _, query_weight = layer.query_map()
     plain = torch.matmul(edit, query_weight[head].double())
-    turned = rotate(_rotary(layer), plain, layer.position) * layer.rotary_scaling
+    turned = rotate(head_rotary(layer), plain, layer.position) * layer.rotary_scaling
     delta = torch.zeros_like(layer.query)
     delta[head] = turned.to(layer.query.dtype)
     return QueryEdit(layer.layer, (), delta)
-
-
-def _rotary(layer: LayerCapture) -> Rotary:
-    still = Rotary(torch.zeros(0, dtype=torch.float64), layer.query.shape[1])
-    return still if layer.rotary is None else layer.rotary
 
 
 def _ratios(weights: Tensor, pairs: Tensor) -> tuple[float, ...]:

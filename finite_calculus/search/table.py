@@ -11,9 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.certificate import Certificate
-from finite_calculus.models import Capture
+from finite_calculus.models import Capture, Edit
 from finite_calculus.models.edits import Edits, as_tuple
-from finite_calculus.search.kinds import Kind
 
 if TYPE_CHECKING:
     from finite_calculus.search.block import Block, Effects
@@ -31,7 +30,7 @@ class Part:
 
     layers: Int[Tensor, " layers"]
     tokens: Int[Tensor, "groups members"] | None
-    kind: Kind | None
+    kind: Edit | None
     listed: tuple[Edits, ...]
     effect: Float[Tensor, " rows"]
     key: Float[Tensor, " rows"]
@@ -175,7 +174,7 @@ class ScoreTable:
         if part.kind is None:
             return part.listed[inside]
         layer, tokens = part.place(inside)
-        return part.kind.edit(self.capture.layer(layer), tokens)
+        return part.kind.at(layer, tokens)
 
     def rows(self, indices: Iterable[int] | None = None) -> list[Row]:
         """Rows by number, or all of them."""

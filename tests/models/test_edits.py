@@ -22,7 +22,7 @@ from finite_calculus.models import (
     increments,
     predict,
 )
-from finite_calculus.models.edits import Edit
+from finite_calculus.models.edits import Edit, third
 from finite_calculus.models.layer import head_products
 from finite_calculus.positional import key_shift_scores
 from finite_calculus.readout import freeze
@@ -193,9 +193,13 @@ def test_a_key_shift_needs_a_rotary_layer(tiny, ids):
         predict(layer, KeyShift(1, (3,), 1.0))
 
 
-def test_a_band_given_by_name_is_refused_with_what_to_do(unchecked_shapes) -> None:
-    with pytest.raises(TypeError, match=r"`band` must be a boolean tensor.*got 'slow'.*frequency_"):
-        KeyShift(1, (3,), 5, "slow")  # pyright: ignore[reportArgumentType]
+def test_a_band_given_by_name_is_that_third_and_others_are_refused(layer) -> None:
+    by_name = edited_bank(layer, KeyShift(1, (3,), 5, "slow"))
+    by_mask = edited_bank(layer, KeyShift(1, (3,), 5, third(layer.rotary, "slow")))
+    assert torch.equal(by_name.keys, by_mask.keys)
+    assert not torch.equal(by_name.keys, layer.keys)
+    with pytest.raises(ValueError, match=r"`band` must be one of .*got 'quick'.*frequency_bands"):
+        KeyShift(1, (3,), 5, "quick")
 
 
 def test_an_edit_without_an_action_is_refused(layer):

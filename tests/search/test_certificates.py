@@ -4,13 +4,9 @@ import pytest
 import torch
 
 import finite_calculus as fc
-from finite_calculus.models import Delete, Odds, ScaleValues
+from finite_calculus.models import Delete, KeyShift, Odds, ScaleValues
 from finite_calculus.search import (
     Family,
-    MultiplyOdds,
-    Remove,
-    ScaleValue,
-    Shift,
     certify_table,
     counts,
     donor_family,
@@ -43,7 +39,9 @@ def test_the_exact_local_score_is_within_its_bound(name, request) -> None:
 
 def test_certificates_of_small_readouts_are_no_looser_than_those_of_the_whole(embedded) -> None:
     capture = one_layer(embedded.capture, 2)
-    table = certify_table(score(capture, Family((MultiplyOdds(4.0), Shift(2, "slow")))))
+    table = certify_table(
+        score(capture, Family((Odds.anywhere(4.0), KeyShift.anywhere(2, "slow"))))
+    )
     chosen = sample(6, len(table))
     whole = certify_table(score(capture, [table.edit(index) for index in chosen])).certificate
     for place, index in enumerate(chosen):
@@ -55,7 +53,7 @@ def test_certificates_of_small_readouts_are_no_looser_than_those_of_the_whole(em
 
 
 def test_a_deletion_is_certified_by_its_own_remainder(embedded) -> None:
-    table = certify_table(score(one_layer(embedded.capture, 2), Family((Remove(),))))
+    table = certify_table(score(one_layer(embedded.capture, 2), Family((Delete.anywhere(),))))
     gap = (table.effect - table.certificate.first_order).abs()
     assert bool((gap <= table.certificate.bound).all())
     assert bool(torch.isinf(table.certificate.divergence).all())
@@ -72,7 +70,7 @@ def test_listed_edits_are_certified_and_mixed_deletions_are_not(embedded) -> Non
 
 def test_counts_are_those_of_the_full_comparison(embedded) -> None:
     capture = one_layer(embedded.capture, 2)
-    table = certify_table(score(capture, Family((MultiplyOdds(2.0), Remove()))))
+    table = certify_table(score(capture, Family((Odds.anywhere(2.0), Delete.anywhere()))))
     found = counts(table.certificate)
     order = fc.certified_order(table.certificate)
     assert found.pairs == int(order.greater.sum()) > 0
@@ -87,7 +85,9 @@ def test_counts_are_those_of_the_full_comparison(embedded) -> None:
 
 def test_tightness_is_bound_over_the_first_order_error_of_edits_that_move_scores(embedded) -> None:
     capture = one_layer(embedded.capture, 2)
-    table = certify_table(score(capture, Family((MultiplyOdds(2.0), Remove(), ScaleValue(0.0)))))
+    table = certify_table(
+        score(capture, Family((Odds.anywhere(2.0), Delete.anywhere(), ScaleValues.anywhere(0.0))))
+    )
     ratios = sorted(
         row.bound / abs(row.effect - row.first_order)
         for row in table.rows()
@@ -98,9 +98,9 @@ def test_tightness_is_bound_over_the_first_order_error_of_edits_that_move_scores
     assert found[0.0] == ratios[0]
     assert found[1.0] == ratios[-1]
     assert ratios[0] < found[0.5] < ratios[-1]
-    assert tightness(certify_table(score(capture, Family((Remove(),))))) == {}
+    assert tightness(certify_table(score(capture, Family((Delete.anywhere(),))))) == {}
     with pytest.raises(ValueError, match="`table` must be certified"):
-        tightness(score(capture, Family((Remove(),))))
+        tightness(score(capture, Family((Delete.anywhere(),))))
 
 
 def test_a_certificate_follows_the_error_of_what_it_is_given() -> None:

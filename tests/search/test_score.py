@@ -5,16 +5,21 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from finite_calculus.models import Delete, Edit, LayerCapture, Odds, ScaleValues, edited_bank
+from finite_calculus.models import (
+    Bank,
+    Delete,
+    Edit,
+    KeyShift,
+    LayerCapture,
+    Odds,
+    Quantise,
+    QueryEdit,
+    Replace,
+    ScaleValues,
+    edited_bank,
+)
 from finite_calculus.search import (
     Family,
-    Kind,
-    MultiplyOdds,
-    Remove,
-    Round,
-    ScaleValue,
-    Shift,
-    Towards,
     combine,
     donor_family,
     prepare_search,
@@ -52,8 +57,8 @@ def _families(asked) -> dict[str, Family]:
         "sweep": sweep_family([0.5, 8.0], width=2),
         "donor": donor_family(asked.donor, strengths=(0.5, 1.0)),
         "donor spans": donor_family(asked.donor, width=2),
-        "bits": Family((Round(3),), places=places),
-        "turned": Family((Shift(3), Shift(-2, "slow")), width=2),
+        "bits": Family((Quantise.anywhere(3),), places=places),
+        "turned": Family((KeyShift.anywhere(3), KeyShift.anywhere(-2, "slow")), width=2),
     }
 
 
@@ -71,7 +76,7 @@ def test_scores_equal_the_dense_definition_within_the_bounds_of_both(name, reque
 
 def test_every_family_of_models_gives_the_scores_of_predict(family) -> None:
     for candidates in _families(family).values():
-        if all(isinstance(k, Shift) for k in candidates.kinds) and not any(
+        if all(isinstance(k, KeyShift) for k in candidates.kinds) and not any(
             layer.rotary for layer in family.capture.layers
         ):
             continue  # nothing to turn: refused, and tested as such below
@@ -126,11 +131,19 @@ def test_float32_scores_differ_by_their_own_rounding(embedded) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [MultiplyOdds(3.0), ScaleValue(0.5), Shift(5, "fast"), Shift(-4), Round(4), Remove()]
+    "kind",
+    [
+        Odds.anywhere(3.0),
+        ScaleValues.anywhere(0.5),
+        KeyShift.anywhere(5, "fast"),
+        KeyShift.anywhere(-4),
+        Quantise.anywhere(4),
+        Delete.anywhere(),
+    ],
 )
-def test_a_kind_acts_on_each_token_and_layer_by_itself(embedded, kind: Kind) -> None:
+def test_a_kind_acts_on_each_token_and_layer_by_itself(embedded, kind: Edit) -> None:
     layer = embedded.capture.layers[1]
-    alone, both = (edited_bank(layer, kind.edit(layer, tokens)) for tokens in ((4,), (4, 9)))
+    alone, both = (edited_bank(layer, kind.at(1, tokens)) for tokens in ((4,), (4, 9)))
     for name in ("keys", "values", "bias"):
         assert torch.equal(getattr(alone, name)[:, 4], getattr(both, name)[:, 4])
     folded = score(embedded.capture, Family((kind,)))
@@ -138,18 +151,19 @@ def test_a_kind_acts_on_each_token_and_layer_by_itself(embedded, kind: Kind) -> 
     assert torch.equal(folded.effect, score(embedded.capture, Family((loose,))).effect)
 
 
-class Halve(Kind):
-    """A kind as a user would write it: half the odds of one head, and half the value."""
+class Halve(Edit):
+    """An edit as a user would write it: half the odds of one head."""
 
+    by_column = True
     name = "halve"
 
-    def edit(self, layer: LayerCapture, tokens: tuple[int, ...]) -> Edit:
-        return Odds(layer.layer, tokens, 0.5, heads=(0,))
+    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+        return Odds(layer.layer, self.tokens, 0.5, heads=(0,)).apply(layer, bank)
 
 
 def test_a_kind_of_ones_own_is_scored_like_the_others(embedded) -> None:
-    table = score(embedded.capture, Family((Halve(),)))
-    found = tracked_effects(embedded.capture, Family((Halve(),)))["total"]
+    table = score(embedded.capture, Family((Halve.anywhere(),)))
+    found = tracked_effects(embedded.capture, Family((Halve.anywhere(),)))["total"]
     for index in sample(10, len(table)):
         edit = table.edit(index)
         assert_near(found[index], dense_effect(embedded.capture.layer(edit.layer), edit))
@@ -181,20 +195,15 @@ def test_bad_requests_are_refused_with_what_to_do(embedded, llama) -> None:
     with pytest.raises(ValueError, match="at least one edit"):
         score(embedded.capture, [])
     with pytest.raises(ValueError, match="`band` must be one of"):
-        Shift(3, "quick")
+        KeyShift.anywhere(3, "quick")
     with pytest.raises(ValueError, match="`size` must be at least 2"):
         combine(score(llama.capture), [0, 1], size=1)
     with pytest.raises(ValueError, match="`dtype` must be"):
         score(llama.capture, dtype=torch.float16)
     with pytest.raises(ValueError, match="`donor` must be a capture"):
-        score(llama.capture, Family((Towards(_longer(llama)),)))
-    with pytest.raises(NotImplementedError, match="must define name"):
-        score(llama.capture, Family((Unnamed(),))).row(0)
-
-
-class Unnamed(Kind):
-    def edit(self, layer: LayerCapture, tokens: tuple[int, ...]) -> Edit:
-        return ScaleValues(layer.layer, tokens)
+        score(llama.capture, Family((Replace.anywhere(_longer(llama)),)))
+    with pytest.raises(ValueError, match=r"each token by itself.*QueryEdit does not"):
+        Family((QueryEdit.anywhere(torch.zeros(6, 8)),))
 
 
 def _longer(asked):
@@ -210,4 +219,4 @@ def test_a_model_without_rotary_positions_has_no_shifts() -> None:
         capture = instrument.capture(range(3, 12), answer=5, versus=9)
     assert len(score(capture)) == 9 * 9 * 3
     with pytest.raises(ValueError, match="positional kinds need rotary layers"):
-        score(capture, Family((Shift(3),)))
+        score(capture, Family((KeyShift.anywhere(3),)))

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from finite_calculus.models import KeyShift, Odds
+from finite_calculus.models import KeyShift, Odds, attach
+from finite_calculus.models.tiny import tiny_model
 from finite_calculus.search import Request, attention_weights, check_preserving, steer
 
 # Log ratios of float32 weights from a float32 query: some dozen roundings of scores of size ten.
@@ -60,6 +61,18 @@ def test_preserving_directions_keep_attention_and_others_do_not(llama, embedded)
         assert found.moved <= 1e-5
         assert found.response <= found.bound
         assert found.other > 1e-4
+
+
+def test_a_sink_counts_among_the_weights_that_are_preserved() -> None:
+    ids = torch.randint(3, 96, (8,), generator=torch.Generator().manual_seed(3))
+    with attach(tiny_model("gpt_oss")) as instrument:
+        capture = instrument.capture(ids, answer=5, versus=9)
+        found = check_preserving(instrument, capture, 2, 0)
+    # Eight keys and the sink leave eight differences; without its row a direction that moves all eight
+    # scores alike would count as preserving and take attention from the sink.
+    assert (found.inputs, found.rank, found.kept) == (48, 8, 40)
+    assert found.moved <= 1e-5
+    assert found.response <= found.bound
 
 
 def test_bad_requests_are_refused(embedded, llama) -> None:

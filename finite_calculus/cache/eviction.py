@@ -12,7 +12,8 @@ import torch
 
 from finite_calculus.deletion import select_evictions
 from finite_calculus.models import Capture, Delete, Instrument, LayerCapture, Outcome
-from finite_calculus.search.local import LocalCheck, local_check
+from finite_calculus.models.comparison import LocalCheck, local_check
+from finite_calculus.models.sinks import null_sink
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +91,7 @@ def _plan(
     rows = torch.zeros(len(usable), layer.keys.shape[1], dtype=torch.bool)
     for row, place in zip(rows, usable, strict=True):
         row[[layer.column(token) for token in place]] = True
-    if layer.sinks is not None:  # a key of the readout that no eviction touches
-        rows = torch.cat([rows, torch.zeros_like(rows[:, :1])], -1)
+    rows = null_sink(rows, layer.sinks)
     plan = select_evictions(readout, rows, layer.output_projection.double(), allowed)
     tokens = tuple(token for index in plan.evicted for token in usable[index])
     return Eviction(layer.layer, tokens, plan.distortions, allowed, write)

@@ -20,9 +20,10 @@ from finite_calculus.models import (
     Restore,
     edited_bank,
 )
-from finite_calculus.models.layer import repeat_groups, with_sink
+from finite_calculus.models.comparison import LocalCheck, local_check
+from finite_calculus.models.layer import repeat_groups
+from finite_calculus.models.sinks import null_sink, sink_mask, sink_scores
 from finite_calculus.restoration import CachePair, Method, restore_greedily
-from finite_calculus.search.local import LocalCheck, local_check
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +88,13 @@ def execute_repairs(
 def quantised_pair(layer: LayerCapture, bits: int) -> CachePair:
     """The quantised prefix beside the original, over the attended keys of every head."""
     bank = edited_bank(layer, Quantise(layer.layer, _prefix(layer), bits))
-    seen = layer.attended if layer.sinks is None else torch.cat([layer.attended, _TRUE])
+    attended = sink_mask(layer.attended, layer.sinks)
     sides = []
     for found in (bank, layer.bank()):
         values = repeat_groups(found.values.double(), layer.heads)
-        scores, values = with_sink(layer, layer.scores(found), values)
-        sides += [scores[:, seen], values[:, seen]]
+        values = null_sink(values, layer.sinks, dim=-2)
+        scores = sink_scores(layer.scores(found), layer.sinks)
+        sides += [scores[:, attended], values[:, attended]]
     return CachePair(*sides)
 
 
@@ -134,6 +136,3 @@ def _prefix(layer: LayerCapture) -> tuple[int, ...]:
 
 def _executed(repair: Repair, outcome: Outcome) -> Repair:
     return replace(repair, local=local_check(repair.edits, outcome), effect=outcome.effect)
-
-
-_TRUE = torch.ones(1, dtype=torch.bool)

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from finite_calculus.models import predict
-from finite_calculus.search import (
+from finite_calculus.cache import (
     evict,
     execute_evictions,
     execute_repairs,
     generate_with,
     restore,
 )
+from finite_calculus.models import predict
 
 
 def test_evictions_keep_the_budget_and_the_model_agrees(embedded) -> None:

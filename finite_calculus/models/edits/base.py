@@ -1,0 +1,185 @@
+"""What an edit is: a small frozen dataclass that takes a bank to an edited bank, in the model's float32.
+
+The same rounded tensors are given to the native execution and to the prediction's score and value
+increments, so that the two differ by nothing but arithmetic. A tuple of edits is applied from left to
+right. An edit also says all that others need to know of it: whether it acts on each key column by
+itself, how it is written on the command line, what it is called in a table, where it is allowed and
+which examples the preflight runs. A new edit is one class in one file, with `@register` above it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from finite_calculus.models.layer import Bank, LayerCapture
+
+Tokens = tuple[int, ...]
+# The layer of a template: an edit that has no place yet.
+ANYWHERE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """An edit of the given tokens (key columns) at one layer's last query; subclasses give `apply`.
+
+    An edit without a place is a template: `Odds.anywhere(64)` stands in a family, and `.at(layer,
+    tokens)` puts it somewhere.
+
+    `by_column`: acts on each of its columns by itself and reads no other. Only such edits stand in a
+    family, since their increments at all tokens follow from one edited bank.
+    `removes`: does nothing but take tokens out of the attended set.
+    `folds`: depends on nothing but the head's own keys and values, so that many layers may be edited as
+    one; the result is the same for either value, and faster if True.
+    `words`: what it is called on the command line, as in odds:18:79:64; `amount` says whether a number
+    follows.
+    """
+
+    by_column: ClassVar[bool] = False
+    removes: ClassVar[bool] = False
+    folds: ClassVar[bool] = False
+    words: ClassVar[tuple[str, ...]] = ()
+    amount: ClassVar[bool] = True
+
+    layer: int
+    tokens: Tokens
+
+    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+        """The edited bank."""
+        raise NotImplementedError(f"{type(self).__name__} must define apply.")
+
+    @classmethod
+    def anywhere(cls, *settings: object, **named: object) -> "Edit":
+        """A template with these settings, which follow `layer` and `tokens` in the constructor."""
+        return cls(ANYWHERE, (), *settings, **named)
+
+    def at(self, layer: int, tokens: Tokens) -> "Edit":
+        """The same edit at a layer and tokens."""
+        return replace(self, layer=layer, tokens=tokens)
+
+    @classmethod
+    def from_text(cls, word: str, amount: float | None) -> "Edit":
+        """The template of one of `words`, with the number that followed it."""
+        return cls.anywhere() if amount is None else cls.anywhere(amount)
+
+    @property
+    def name(self) -> str:
+        """A few words for a table, the same at every place."""
+        return type(self).__name__
+
+    def allowed(self, layer: LayerCapture) -> Bool[Tensor, " keys"]:
+        """The key columns that may be edited; none where the layer does not permit this edit."""
+        return torch.ones_like(layer.attended)
+
+    def common_score(self, layer: LayerCapture) -> Tensor | None:
+        """What it adds to the score of each of its keys in every head, as (1,), if it does that alone."""
+        return None
+
+    @classmethod
+    def examples(cls, layer: LayerCapture, donor: LayerCapture) -> "Sequence[Edits]":
+        """Edits that do something, for the preflight; `donor` is the layer on another prompt."""
+        raise NotImplementedError(f"{cls.__name__} must define examples, which the preflight runs.")
+
+    @classmethod
+    def idle_examples(cls, layer: LayerCapture, tokens: Tokens) -> "Sequence[Edits]":
+        """Edits of this class that leave every tensor as it is, bit for bit."""
+        return ()
+
+    def columns(self, layer: LayerCapture) -> Tensor:
+        """Key columns of the edited tokens in this layer."""
+        if not self.tokens:
+            raise ValueError(
+                f"`tokens` of {type(self).__name__} must name at least one token; got none."
+            )
+        return torch.tensor([layer.column(token) for token in self.tokens])
+
+
+Edits = Edit | tuple[Edit, ...]
+EditClass = TypeVar("EditClass", bound=type[Edit])
+_REGISTERED: list[type[Edit]] = []
+
+
+def register(edit: EditClass) -> EditClass:
+    """Let the command line and the preflight know a class of edits; words must be its own."""
+    known = {word for other in _REGISTERED for word in other.words}
+    if known.intersection(edit.words):
+        raise ValueError(
+            f"`words` of {edit.__name__} must not belong to another edit; "
+            f"{', '.join(sorted(known.intersection(edit.words)))} does. Choose another."
+        )
+    _REGISTERED.append(edit)
+    return edit
+
+
+def unregister(edit: type[Edit]) -> None:
+    """Forget a class of edits again."""
+    _REGISTERED.remove(edit)
+
+
+def registered_edits() -> tuple[type[Edit], ...]:
+    """All known classes of edits, in the order of registration."""
+    return tuple(_REGISTERED)
+
+
+def as_tuple(edits: Edits) -> tuple[Edit, ...]:
+    """One edit or several as a tuple, all of one layer: a counterfactual edits one readout."""
+    several = edits if isinstance(edits, tuple) else (edits,)
+    if not several or len({edit.layer for edit in several}) != 1:
+        raise ValueError(
+            f"A counterfactual must edit exactly one layer; got layers "
+            f"{sorted({edit.layer for edit in several})}. Exactness is about one readout at a time."
+        )
+    return several
+
+
+def edited_bank(layer: LayerCapture, edits: Edits) -> Bank:
+    """The bank after all edits, from left to right."""
+    return apply_edits(layer, as_tuple(edits), layer.bank())
+
+
+def apply_edits(layer: LayerCapture, edits: Iterable[Edit], bank: Bank) -> Bank:
+    """A bank after edits, from left to right; it holds at least the columns that they touch."""
+    for edit in edits:
+        if edit.layer != layer.layer:
+            raise ValueError(
+                f"`edits` must be of layer {layer.layer}; got one of layer {edit.layer}. "
+                f"Take that layer's capture."
+            )
+        bank = edit.apply(layer, bank)
+    check_attended(layer, bank)
+    return bank
+
+
+def check_attended(layer: LayerCapture, bank: Bank) -> None:
+    """Require that deletions leave something to attend to: a key, or the sink."""
+    within = layer.attended if bank.columns is None else layer.attended[bank.columns]
+    count = int(layer.attended.sum())
+    if (
+        layer.sinks is None
+        and bool(bank.removed.any())
+        and int((within & bank.removed).sum()) == count
+    ):
+        raise ValueError(
+            f"`tokens` must leave at least one attended key; Delete removes all {count} of layer "
+            f"{layer.layer}. Name fewer tokens."
+        )
+
+
+def replace_columns(
+    bank: Bank, places: Tensor, *, keys: Tensor | None = None, values: Tensor | None = None
+) -> Bank:
+    """The bank with other keys or values at some places, which count as changed."""
+    return replace(
+        bank,
+        keys=bank.keys if keys is None else bank.keys.index_copy(1, places, keys),
+        values=bank.values if values is None else bank.values.index_copy(1, places, values),
+        changed=bank.changed.index_fill(0, places, True),
+    )
+
+
+def attended_tokens(layer: LayerCapture) -> Tokens:
+    """The tokens that a layer attends to, for examples."""
+    return tuple(layer.first + int(i) for i in layer.attended.nonzero().squeeze(-1))

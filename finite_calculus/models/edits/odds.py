@@ -1,0 +1,74 @@
+"""Attention odds multiplied."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from finite_calculus.models.edits.base import Edit, Edits, Tokens, attended_tokens, register
+from finite_calculus.models.layer import Bank, LayerCapture
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Odds(Edit):
+    """Multiply the attention odds of tokens, in all heads or in those named."""
+
+    by_column: ClassVar[bool] = True
+    folds: ClassVar[bool] = True
+    words: ClassVar[tuple[str, ...]] = ("odds",)
+
+    multiplier: float | int
+    heads: tuple[int, ...] | None = None
+
+    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+        """log(multiplier), rounded to float32, is added to the scores."""
+        if not (self.multiplier > 0 and math.isfinite(self.multiplier)):
+            raise ValueError(
+                f"`multiplier` must be positive and finite; got {self.multiplier}. "
+                f"To remove tokens altogether use Delete."
+            )
+        rows = _heads(layer, self.heads)
+        bias = bank.bias.clone()
+        bias[rows.unsqueeze(-1), bank.places(self.columns(layer))] += math.log(self.multiplier)
+        return replace(bank, bias=bias)
+
+    @property
+    def name(self) -> str:
+        """As in "odds ×64"."""
+        return f"odds ×{self.multiplier:g}"
+
+    def common_score(self, layer: LayerCapture) -> Tensor | None:
+        """log(multiplier) as `apply` rounds it, unless heads are named."""
+        if self.heads is not None:
+            return None
+        bias = self.apply(layer, layer.bank()).bias
+        return bias[0, layer.column(self.tokens[0])].double().reshape(1)
+
+    @classmethod
+    def examples(cls, layer: LayerCapture, donor: LayerCapture) -> Sequence[Edits]:
+        """More in all heads, less in the last one."""
+        tokens = attended_tokens(layer)
+        return (
+            cls(layer.layer, tokens[:2], 3.0),
+            cls(layer.layer, tokens[-2:], 0.2, heads=(layer.heads - 1,)),
+        )
+
+    @classmethod
+    def idle_examples(cls, layer: LayerCapture, tokens: Tokens) -> Sequence[Edits]:
+        """Odds times one."""
+        return (cls(layer.layer, tokens, 1.0),)
+
+
+def _heads(layer: LayerCapture, heads: Sequence[int] | None) -> Tensor:
+    rows = range(layer.heads) if heads is None else heads
+    wrong = [head for head in rows if head not in range(layer.heads)]
+    if wrong or not list(rows):
+        raise ValueError(
+            f"`heads` must name heads in 0..{layer.heads - 1}; got {tuple(rows)}. "
+            f"Leave it out for all heads."
+        )
+    return torch.tensor(list(rows))

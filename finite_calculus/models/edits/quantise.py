@@ -1,0 +1,51 @@
+"""Keys and values rounded to a few bits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from finite_calculus.models.edits.base import (
+    Edit,
+    Edits,
+    attended_tokens,
+    register,
+    replace_columns,
+)
+from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.quantise import quantise
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Quantise(Edit):
+    """Replace keys and values of tokens by their symmetric per-vector quantisation."""
+
+    by_column: ClassVar[bool] = True
+    folds: ClassVar[bool] = True
+    words: ClassVar[tuple[str, ...]] = ("bits",)
+
+    bits: int
+    keys: bool = True
+    values: bool = True
+
+    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+        """The simulated quantiser of the core, in float32."""
+        places = bank.places(self.columns(layer))
+        keys = quantise(bank.keys[:, places], self.bits) if self.keys else None
+        values = quantise(bank.values[:, places], self.bits) if self.values else None
+        return replace_columns(bank, places, keys=keys, values=values)
+
+    @classmethod
+    def from_text(cls, word: str, amount: float | None) -> Edit:
+        """Bits are whole."""
+        return cls.anywhere(int(amount or 0))
+
+    @property
+    def name(self) -> str:
+        """As in "4 bits"."""
+        return f"{self.bits} bits"
+
+    @classmethod
+    def examples(cls, layer: LayerCapture, donor: LayerCapture) -> Sequence[Edits]:
+        """All tokens to four bits."""
+        return (cls(layer.layer, attended_tokens(layer), 4),)

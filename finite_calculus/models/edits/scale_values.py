@@ -1,0 +1,47 @@
+"""Values multiplied by a factor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from finite_calculus.models.edits.base import (
+    Edit,
+    Edits,
+    Tokens,
+    attended_tokens,
+    register,
+    replace_columns,
+)
+from finite_calculus.models.layer import Bank, LayerCapture
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class ScaleValues(Edit):
+    """Multiply the values of tokens by a factor; 0 silences them."""
+
+    by_column: ClassVar[bool] = True
+    folds: ClassVar[bool] = True
+    words: ClassVar[tuple[str, ...]] = ("value",)
+
+    factor: float | int = 0.0
+
+    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+        """Values scaled in float32."""
+        places = bank.places(self.columns(layer))
+        return replace_columns(bank, places, values=bank.values[:, places] * self.factor)
+
+    @property
+    def name(self) -> str:
+        """As in "value ×0"."""
+        return f"value ×{self.factor:g}"
+
+    @classmethod
+    def examples(cls, layer: LayerCapture, donor: LayerCapture) -> Sequence[Edits]:
+        """The first two tokens silenced."""
+        return (cls(layer.layer, attended_tokens(layer)[:2]),)
+
+    @classmethod
+    def idle_examples(cls, layer: LayerCapture, tokens: Tokens) -> Sequence[Edits]:
+        """Values times one."""
+        return (cls(layer.layer, tokens, 1.0),)
