@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: verify test bench mutate lint wheel clean help
+.PHONY: verify test bench mutate lint docs lowest wheel clean help
 
 verify: $(READY)
 	$(VENV)/bin/finite-calculus verify $(ARGS)
@@ -23,6 +23,19 @@ lint: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/pyright
 
+docs: $(READY)
+	$(VENV)/bin/python docs/make.py $(ARGS)
+
+# A second environment, with the lowest versions that pyproject.toml names; not part of CI.
+LOWEST := build/lowest
+LOWEST_TESTS := tests/test_imports.py tests/test_accuracy.py tests/test_rotary.py tests/test_sparse.py \
+	tests/test_ledger.py tests/test_native_commands.py tests/models tests/search tests/studies
+lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.lowest.txt
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider $(or $(ARGS),$(LOWEST_TESTS))
+
 wheel: $(READY)
 	$(VENV)/bin/python -m hatchling build -t wheel
 
@@ -35,6 +48,8 @@ help:
 	@echo "make bench    measure beside dense recomputation; writes bench/latest.json"
 	@echo "make mutate   hold the tests against every mutant of the core (hours; ARGS='--files phi.py' for one file)"
 	@echo "make lint     ruff and pyright"
+	@echo "make docs     fill the tables of README.md and docs/ from the saved records"
+	@echo "make lowest   run tests with the lowest versions of requirements.lowest.txt"
 	@echo "make wheel    build the wheel into dist/"
 	@echo "ARGS=... is passed on, e.g. make verify ARGS='--why main:response'"
 

@@ -24,13 +24,16 @@ UNNEEDED = [
     "matplotlib",
     "typer",
     "rich",
+    "pydantic",
+    "pyarrow",
+    "safetensors",
     "proofs",
     "native_checks",
     "beartype",
     "pytest",
 ]
 # Private: not part of the API.
-NOT_EXPORTED = {"__init__", "_checks", "_complement"}
+NOT_EXPORTED = {"__init__", "__main__", "_checks", "_complement"}
 EXPORTED = sorted(
     name
     for name, thing in vars(finite_calculus).items()

@@ -1,4 +1,4 @@
-"""Every search command that the README prints runs, on the checkpoint that it names."""
+"""Every search command that the README and its page print runs, on the checkpoint that it names."""
 
 import re
 import shlex
@@ -10,19 +10,20 @@ from typer.testing import CliRunner
 from finite_calculus.checkpoints import available
 from finite_calculus.cli import app
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGES = "".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/search.md"))
 NAMES = ("score", "execute", "steer", "evict", "restore")
 
 
 def commands() -> list[list[str]]:
     """Arguments of the printed commands, continued lines joined."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```", PAGES, re.DOTALL)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     found = [shlex.split(line) for line in lines if line.startswith("finite-calculus ")]
     return [words[1:] for words in found if words[1] in NAMES]
 
 
-def test_the_readme_shows_every_command_of_the_search() -> None:
+def test_the_pages_show_every_command_of_the_search() -> None:
     assert {words[0] for words in commands()} == set(NAMES)
     assert any("--model" not in words for words in commands())
 

@@ -1,0 +1,210 @@
+"""The tables of the pages, each a function from saved records to lines of Markdown."""
+
+import csv
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+# Archives of the joint study that the pages show, with the names that they give to models.
+ARCHIVES = {
+    "smollm2-135m-instruct": "SmolLM2-135M",
+    "stories15m": "stories15M",
+    "tinyllama-1.1b": "TinyLlama-1.1B",
+}
+TASKS = {"retrieval": "retrieval", "sst2": "SST-2"}
+# As the paper prints them; they are no records of ours.
+PAPER = (
+    "Qwen2.5-0.5B (paper) | retrieval, 18 | 0.001521 | 0.001042 | 2.98e-4 | 4.37e-6 | 99.6 % | 98.5 % | 0.99999",
+    "Qwen2.5-0.5B (paper) | SST-2, 18 | 0.007884 | 0.003099 | 5.99e-4 | 2.64e-5 | 99.1 % | 95.6 % | 0.99998",
+    "Qwen2.5-1.5B (paper) | retrieval, 14 | 0.008275 | 0.003342 | 0.001525 | 8.22e-5 | 97.5 % | 94.6 % | 0.99979",
+    "Qwen2.5-1.5B (paper) | retrieval, 21 | 0.098962 | 0.107864 | 0.087683 | 0.007844 | 92.7 % | 91.1 % | 0.99698",
+    "Qwen2.5-1.5B (paper) | SST-2, 14 | 0.012270 | 0.003194 | 0.001418 | 3.42e-4 | 89.3 % | 75.9 % | 0.99837",
+    "Qwen2.5-1.5B (paper) | SST-2, 21 | 0.108527 | 0.109616 | 0.080700 | 0.004510 | 95.9 % | 94.4 % | 0.99857",
+)  # fmt: skip
+# Rows of the benchmark without a target that the page shows as well.
+SHOWN = (
+    ("an edit executed, 32 a batch", "prefix cache copied and patched, batch 32"),
+    ("an edit executed, 512 a batch", "prefix cache copied and patched, batch 32"),
+    ("the prefix of a prompt alone", "plain forward pass"),
+    ("long context, N=131072, C=16384", "its four matrix products alone"),
+)
+
+
+def speed() -> list[str]:
+    """Every row of `make bench` that has a target, missed or not, and a few beside them."""
+    rows = [row for row in _benchmarks() if row["target"] or (row["name"], row["other"]) in SHOWN]
+    lines = ["| work | beside | ratio | target |", "|---|---|---:|---:|"]
+    for row in rows:
+        target = "" if row["target"] is None else f"{row['target']:.3g}" + ", missed" * _missed(row)
+        lines.append(f"| {row['name']} | {row['other']} | {row['ratio']:.3g} | {target} |")
+    return lines
+
+
+def tightness() -> list[str]:
+    """Quantiles of a certificate's bound over the true error."""
+    audits = {(row["function"], row["dtype"]): row for row in audit_records()[0]}
+    search = json.loads((ROOT / "results" / "search" / "retrieval.json").read_text())
+    named = {"score": "certify", "with a rotary remainder": "Certificate.jacobian"}
+    rows = {
+        f"{words}, {dtype}": audits[function, dtype]["slack_quantiles"]
+        for words, function in named.items()
+        for dtype in ("float64", "float32")
+    } | {"SmolLM2-135M, 115 tokens": search["tightness"]}
+    lines = [
+        "| bound over actual error | 5 % | 25 % | median | 75 % | 95 % |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, quantiles in rows.items():
+        lines.append(f"| {name} | " + " | ".join(f"{q:.3g}" for q in quantiles.values()) + " |")
+    return lines
+
+
+def joint_kv() -> list[str]:
+    """Errors of the predictors of the joint study, ours from the archives and the paper's."""
+    lines = [
+        "| model | task, layer | zero | separate | quadratic | exact joint | below separate "
+        "| below quadratic | r of the interaction |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for archive, model in ARCHIVES.items():
+        for row in joint_rows(archive):
+            errors = [_error(row[name]) for name in ("zero", "separate", "quadratic", "exact")]
+            below = [f"{row[name]:.1f} %" for name in ("below separate", "below quadratic")]
+            place = f"{TASKS[row['task']]}, {row['layer']}"
+            cells = (f"{model} (here)", place, *errors, *below, _correlation(row["r"]))
+            lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, *(f"| {row} |" for row in PAPER)]
+
+
+def headline() -> list[str]:
+    """A few figures for the README, with the record that each comes from."""
+    audits, sweeps = audit_records()
+    cases, checks = sum(row["cases"] for row in audits), {row["function"] for row in audits}
+    search = json.loads((ROOT / "results" / "search" / "retrieval.json").read_text())
+    benchmarks = _benchmarks()
+    edit, scoring = (
+        next(row for row in benchmarks if row["name"].startswith(name))
+        for name in ("an edit executed, 512 a batch", "scoring 51750 candidates")
+    )
+    aims = [row for row in benchmarks if row["target"]]
+    joint = [row for archive in ARCHIVES for row in joint_rows(archive)]
+    below = [row["below separate"] for row in joint]
+    others = ("zero", "first order", "separate", "quadratic")
+    lowest = sum(row["exact"] < min(row[name] for name in others) for row in joint)
+    rows = (
+        (
+            f"adversarial cases of {len(checks)} checks; beyond the derived bound",
+            f"{cases:,}; {sum(row['violations'] for row in audits)}",
+            "results/audit",
+        ),
+        (
+            f"largest error of {len(sweeps)} scalar kernels on all 2^32 float32 inputs",
+            f"{max(row['ulps'] for row in sweeps):.4f} ulp",
+            "results/audit",
+        ),
+        (
+            f"signs of {search['candidates']:,} candidate edits that are certified, SmolLM2-135M",
+            f"{search['certified_signs']:,}",
+            "results/search/retrieval.json",
+        ),
+        (
+            f"settings where exact joint errs least, of {len(joint)} on {len(ARCHIVES)} public models; its "
+            "error below separate attribution's by",
+            f"{lowest}; {min(below):.1f}–{max(below):.1f} %",
+            "results/joint-kv",
+        ),
+        ("time of a plain forward pass over that of an executed edit, 512 a batch",
+         f"{edit['ratio']:.0f}", "bench/latest.json"),
+        ("time of dense scoring over ours, a candidate, once prepared",
+         f"{scoring['ratio']:.3g}", "bench/latest.json"),
+        ("targets of speed that are missed", f"{sum(map(_missed, aims))} of {len(aims)}",
+         "docs/speed.md"),
+    )  # fmt: skip
+    return [
+        "| what | figure | from |",
+        "|---|---:|---|",
+        *(f"| {what} | {figure} | [{path}]({path}) |" for what, figure, path in rows),
+    ]
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "speed": speed,
+    "tightness": tightness,
+    "joint-kv": joint_kv,
+    "headline": headline,
+}
+
+
+def audit_records() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Records of the audit, and of its sweeps over every float32."""
+    folder = ROOT / "results" / "audit"
+    audits, sweeps = (
+        [json.loads(row) for row in (folder / name).open()]
+        for name in ("records.jsonl", "sweeps.jsonl")
+    )
+    return audits, sweeps
+
+
+@functools.cache
+def joint_rows(archive: str) -> list[dict[str, Any]]:
+    """What the table of an archive shows, by task and layer, numbers in full."""
+    with tempfile.TemporaryDirectory() as made:
+        command = ["summary", f"results/joint-kv/{archive}", "--out", made, "--quiet"]
+        subprocess.run(
+            [sys.executable, "-m", "finite_calculus", *command],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+        )
+        names = ("coverage", "paired", "interaction")
+        errors, pairs, interactions = (_read(Path(made) / f"{name}.csv") for name in names)
+    below = {(r["task"], r["layer"], r["comparator"]): float(r["reduction %"]) for r in pairs}
+    return [
+        {
+            "task": row["task"],
+            "layer": row["layer"],
+            **{name: float(row[name]) for name in ("zero", "first order", "separate", "quadratic")},
+            "exact": float(row["exact joint"]),
+            "below separate": below[row["task"], row["layer"], "separate"],
+            "below quadratic": below[row["task"], row["layer"], "quadratic"],
+            "r": float(interaction["exact r"]),
+        }
+        for row, interaction in zip(errors, interactions, strict=True)
+    ]
+
+
+def _benchmarks() -> list[dict[str, Any]]:
+    return json.loads((ROOT / "bench" / "latest.json").read_text())
+
+
+def _missed(row: dict[str, Any]) -> bool:
+    return row["target"] is not None and row["ratio"] < row["target"]
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def _error(value: float) -> str:
+    """Three digits with a short exponent, or four decimals from a tenth on."""
+    if value >= 0.1:
+        return f"{value:.4f}"
+    digits, power = f"{value:.2e}".split("e")
+    return f"{digits}e{int(power)}"
+
+
+def _correlation(value: float) -> str:
+    """Four decimals, or as many as tell it from one."""
+    decimals = 4
+    while float(f"{value:.{decimals}f}") == 1 != value:
+        decimals += 1
+    return f"{value:.{decimals}f}"
