@@ -118,10 +118,9 @@ def join(words: dict[str, Any]) -> None:
 def _start(
     settings: StudySettings, out: Path, device: str, errors: IO[str]
 ) -> "subprocess.Popen[str]":
-    folders = {name: str(path) for name, path in _folders(settings).items()}
     words = {
         "study": settings.study,
-        "settings": {**settings.model_dump(mode="json"), **folders},
+        "settings": settings.with_places(),
         "out": str(out),
         "device": device,
         "threads": torch.get_num_threads(),
@@ -134,10 +133,3 @@ def _start(
     with worker.stdin as pipe:
         pipe.write(json.dumps(words))
     return worker
-
-
-def _folders(settings: StudySettings) -> dict[str, Path]:
-    """Places on this machine, which settings do not save."""
-    listed = type(settings).model_fields.items()
-    values = {name: getattr(settings, name) for name, field in listed if field.exclude}
-    return {name: value for name, value in values.items() if value is not None}

@@ -57,6 +57,13 @@ class StudySettings(Frozen):
         """Fields of the `Folder` kind that these settings need."""
         return ()
 
+    def with_places(self) -> dict[str, Any]:
+        """All fields as plain data, those included that name a place on this machine and are not saved."""
+        fields = type(self).model_fields.items()
+        places = {name: getattr(self, name) for name, field in fields if field.exclude}
+        named = {name: str(path) for name, path in places.items() if path is not None}
+        return {**self.model_dump(mode="json"), **named}
+
     @classmethod
     def complete(cls, given: Mapping[str, Any], layers: int | None) -> "StudySettings":
         """Settings from what a user gave; a study overrides it to fill what depends on the model.
@@ -84,6 +91,10 @@ class ModelSettings(StudySettings):
     def title(self) -> str:
         """The study and its model."""
         return f"{self.study} on {portable_model(self.model)}"
+
+    def with_places(self) -> dict[str, Any]:
+        """As above, with the model where it lies."""
+        return {**super().with_places(), "model": self.model}
 
     @field_serializer("model")
     def _saved_model(self, model: str) -> str:

@@ -6,7 +6,7 @@ one thing from a package does not count the others. Comments, docstrings and lay
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,24 +17,30 @@ from finite_calculus.provenance.digests import digest
 OURS = ("finite_calculus", "native_checks", "proofs")
 
 
-def source_digest(roots: Mapping[str, Iterable[str] | None], *, also: tuple[str, ...] = ()) -> str:
+Roots = Mapping[str, Iterable[str] | None]
+
+
+def source_digest(roots: Roots, *, also: tuple[str, ...] = ()) -> str:
     """sha256 over all reachable modules, by name.
 
-    `roots` maps a module to the definitions in it that count ("Class.method" or "function"), or to None
-    for all of it; `also` names packages beside ours whose modules count.
+    `roots` maps a module to the definitions in it that count ("Class.method" or "function") with all that
+    they use of their module, or to None for all of it; `also` names packages beside ours whose modules count.
     """
-    return digest({name: _text(name) for name in reachable(roots, also=also)} | _partial(roots))
+    whole = {name: _text(name) for name in reachable(roots, also=also)}
+    partial = {
+        f"{name}:{','.join(sorted(chosen))}": [syntax(node) for node in _closure(name, chosen)]
+        for name, chosen in roots.items()
+        if chosen is not None
+    }
+    return digest(whole | partial)
 
 
-def reachable(
-    roots: Mapping[str, Iterable[str] | None], *, also: tuple[str, ...] = ()
-) -> tuple[str, ...]:
+def reachable(roots: Roots, *, also: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Names of the modules that count whole, sorted; modules of which only definitions count are not."""
     ours = (*OURS, *also)
     waiting = [name for name, chosen in roots.items() if chosen is None]
     for name, chosen in roots.items():
-        for node in _chosen(name, chosen) if chosen is not None else ():
-            waiting += _used(name, node)
+        waiting += [] if chosen is None else _imported(name, _closure(name, chosen))
     reached: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -59,51 +65,62 @@ def syntax(node: Any) -> str:
     return f"{type(node).__name__}({' '.join(words)})"
 
 
-def _partial(roots: Mapping[str, Iterable[str] | None]) -> dict[str, str]:
-    return {
-        f"{name}:{','.join(sorted(chosen))}": " ".join(syntax(n) for n in _chosen(name, chosen))
-        for name, chosen in roots.items()
-        if chosen is not None
-    }
+def _closure(module: str, definitions: Iterable[str]) -> list[ast.AST]:
+    """Definitions of a module by their dotted names, with all of the module that they use, in its order.
 
-
-def _chosen(module: str, definitions: Iterable[str]) -> list[ast.AST]:
-    """The definitions by their dotted names, which must exist."""
-    nodes = []
-    for dotted in sorted(definitions):
-        body: Any = _tree(module)
-        for part in dotted.split("."):
-            matches = [n for n in body.body if getattr(n, "name", None) == part]
-            if not matches:
-                raise ValueError(f"`definitions` must exist; {module} has no {dotted}.")
-            body = matches[-1]
-        nodes.append(body)
-    return nodes
-
-
-def _used(module: str, root: ast.AST) -> Iterator[str]:
-    """Modules that a definition leads to: its own imports, and those of its module that it names.
-
-    Definitions of the same module that it names count with what they name in turn.
+    A name leads to the function, class or assignment of the module that binds it; `self.name` to the
+    method or assignment of the class.
     """
-    tree = _tree(module)
-    imports = {name: target for node in tree.body for name, target in _bound(module, node)}
-    local = {
-        n.name: n
-        for n in tree.body
-        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    }
-    waiting, visited = [root], set()
+    body = _tree(module).body
+    waiting: list[tuple[ast.AST, Sequence[ast.stmt]]] = [
+        _definition(module, dotted) for dotted in sorted(definitions)
+    ]
+    nodes: dict[int, ast.AST] = {}
     while waiting:
-        for inner in ast.walk(waiting.pop()):
+        node, within = waiting.pop()
+        if id(node) in nodes:
+            continue
+        nodes[id(node)] = node
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name):
+                waiting += [(bound, ()) for bound in body if inner.id in _names(bound)]
+            elif isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
+                own = within if inner.value.id in ("self", "cls") else ()
+                waiting += [(bound, within) for bound in own if inner.attr in _names(bound)]
+    return sorted(nodes.values(), key=lambda node: node.lineno)  # type: ignore[attr-defined]
+
+
+def _definition(module: str, dotted: str) -> tuple[ast.AST, Sequence[ast.stmt]]:
+    """A definition, which must exist, and the body of the class that it stands in."""
+    node: ast.AST = _tree(module)
+    within: Sequence[ast.stmt] = ()
+    for part in dotted.split("."):
+        within = getattr(node, "body", ())
+        matches = [inner for inner in within if part in _names(inner)]
+        if not matches:
+            raise ValueError(f"`definitions` must exist; {module} has no {dotted}.")
+        node = matches[-1]
+    return node, within if "." in dotted else ()
+
+
+def _names(node: ast.stmt) -> set[str]:
+    """What a statement of a module or class binds, imports aside."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        stored = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
+        return {inner.id for inner in stored if isinstance(inner.ctx, ast.Store)}
+    return set()
+
+
+def _imported(module: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Modules that definitions lead to: their own imports, and those of their module that they name."""
+    imports = {name: target for node in _tree(module).body for name, target in _bound(module, node)}
+    for node in nodes:
+        for inner in ast.walk(node):
             yield from _targets(module, inner)
-            if not isinstance(inner, ast.Name) or inner.id in visited:
-                continue
-            visited.add(inner.id)
-            if inner.id in imports:
+            if isinstance(inner, ast.Name) and inner.id in imports:
                 yield imports[inner.id]
-            elif inner.id in local:
-                waiting.append(local[inner.id])
 
 
 def _targets(module: str, node: ast.AST) -> Iterator[str]:
