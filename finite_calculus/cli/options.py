@@ -1,0 +1,25 @@
+"""The options that several commands share, each written once so that it reads the same everywhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_MODEL = (
+    "A name that `finite-calculus models` lists, a folder with config.json and safetensors, or a hub "
+    "id as owner/name or owner/name@revision."
+)
+
+Model = Annotated[str, typer.Option(help=_MODEL)]
+ModelArgument = Annotated[str, typer.Argument(help=_MODEL)]
+Device = Annotated[str, typer.Option(help="torch device; only cpu has been tested.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the results.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")]
+Layers = Annotated[str, typer.Option(help="Layers as in 18 or 0,3,7-9, or all.")]
+Prompt = Annotated[str | None, typer.Option(help="The prompt; its last token reads the others.")]
+PromptFile = Annotated[Path | None, typer.Option(help="Read the prompt from this file, UTF-8.")]
+Chat = Annotated[
+    bool, typer.Option("--chat", help="Wrap the prompt as a user's message of the model's chat.")
+]
+Answer = Annotated[str, typer.Option(help="One token, as text or #ID; positive is towards it.")]
+Versus = Annotated[str, typer.Option(help="The token it is compared with, as text or #ID.")]
