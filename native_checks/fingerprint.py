@@ -12,11 +12,16 @@ from transformers import PreTrainedModel
 
 import finite_calculus
 import native_checks
+from finite_calculus.checkpoints import origin_of
 
 
 def fingerprint(model: PreTrainedModel) -> dict[str, str]:
-    """Package version and source hash, versions of what it stands on, device, dtype, model hashes."""
+    """Package version and source hash, versions of what it stands on, device, dtype, model hashes.
+
+    `source` and what follows it say where `load` took the model from; a model from elsewhere has none.
+    """
     first = next(model.parameters())
+    origin = origin_of(model)
     return {
         "finite_calculus": finite_calculus.__version__,
         "sources": source_hash(),
@@ -30,6 +35,7 @@ def fingerprint(model: PreTrainedModel) -> dict[str, str]:
         "model": type(model).__name__,
         "weights": weights_hash(model),
         "config": config_hash(model.config),
+        **({} if origin is None else origin.record()),
     }
 
 

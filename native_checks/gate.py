@@ -1,7 +1,7 @@
-"""The gate of a named checkpoint: tiny random Qwen2 and Llama first, then the checkpoint itself.
+"""The gate of any model: tiny random Qwen2 and Llama first, then the model itself.
 
 The tiny models run the same checks without any download and in a moment. If one of them fails, the
-instrument or the installation is at fault and not the checkpoint.
+instrument or the installation is at fault and not the model.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from finite_calculus.checkpoints import load
+from finite_calculus.checkpoints import CheckpointError, load, origin_of
 from native_checks.preflight import PreflightReport, preflight
 from native_checks.records import write_json
 
@@ -20,7 +20,7 @@ REFERENCES = ("tiny-qwen2", "tiny-llama")
 
 @dataclass(frozen=True)
 class GateReport:
-    """Reports by the name of the model, in the order in which they were made."""
+    """Reports in the order in which they were made, by name, `base (folder)` or `owner/name@commit`."""
 
     models: dict[str, PreflightReport]
 
@@ -34,14 +34,23 @@ class GateReport:
         """The checks that shut the gate, each with its model."""
         return tuple(f"{name}: {c}" for name, report in self.models.items() for c in report.failed)
 
+    def reasons(self) -> list[str]:
+        """Why the gate is shut: each check that failed, in the words of its record."""
+        return [
+            f"{name}: {check.name}: {check.reason}"
+            for name, report in self.models.items()
+            for check in report.checks
+            if not check.passed
+        ]
+
     def lines(self) -> list[str]:
         """The checks of each model under its name, and the gate."""
-        found = [
+        lines = [
             line
             for name, report in self.models.items()
             for line in (name, *report.lines()[:-1], "")
         ]
-        return [*found, self.verdict()]
+        return [*lines, self.verdict()]
 
     def verdict(self) -> str:
         """The gate in one line: open for which models, or shut by which checks."""
@@ -56,7 +65,7 @@ class GateReport:
 
 
 def gate(
-    name: str,
+    spec: str,
     *,
     prompt: str | None = None,
     batch: int = 8,
@@ -64,14 +73,24 @@ def gate(
     references: tuple[str, ...] = REFERENCES,
     quiet: bool = True,
 ) -> GateReport:
-    """Run the preflight of the reference models and of `name`, to which alone `prompt` is given."""
-    # The target first: a name that cannot be loaded is refused before anything runs.
-    target = load(name, device=device)
+    """Run the preflight of the reference models and of `spec`, to which alone `prompt` is given.
+
+    `spec` is what `checkpoints.load` takes: a known name, a folder or a hub id.
+    """
+    # The target first: what cannot be loaded is refused before anything runs.
+    target = load(spec, device=device)
+    origin = origin_of(target[0])
+    label = spec if origin is None else origin.label
+    if prompt is not None and target[1] is None:
+        raise CheckpointError(
+            f"{label} has no tokenizer, so that it cannot read `prompt`. "
+            f"Save its tokenizer beside the model, or leave the prompt out."
+        )
     reports = {}
-    for each in dict.fromkeys((*references, name)):
-        model, tokenizer = target if each == name else load(each, device=device)
-        given = prompt if each == name else None
-        reports[each] = preflight(
-            model, tokenizer, prompt=given, batch=batch, quiet=quiet, title=each
+    for name in dict.fromkeys((*references, label)):
+        model, tokenizer = target if name == label else load(name, device=device)
+        text = prompt if name == label else None
+        reports[name] = preflight(
+            model, tokenizer, prompt=text, batch=batch, quiet=quiet, title=name
         )
     return GateReport(reports)

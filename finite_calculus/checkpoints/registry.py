@@ -57,16 +57,20 @@ class Embedded:
 
 @dataclass(frozen=True)
 class Architecture:
-    """What edits need to know before a model is loaded; checked against the configuration on loading."""
+    """What edits need to know before a model is loaded; of a known name, checked on loading.
 
-    family: Literal["qwen2", "llama"]
+    `theta` is None where keys are not rotated, `biases` where a configuration does not say whether
+    queries have them.
+    """
+
+    family: str
     layers: int
     heads: int
     groups: int
     head_width: int
-    theta: float
+    theta: float | None
     context: int
-    biases: bool = False
+    biases: bool | None = False
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,6 @@ def checkpoint(name: str) -> Checkpoint:
             f"`name` must be a known checkpoint; got {name!r}. Choose one of {', '.join(KNOWN)}."
         )
     return KNOWN[name]
-
-
-def architecture(name: str) -> Architecture:
-    """The facts of one known model."""
-    return checkpoint(name).architecture
 
 
 _SMOLLM2 = Archive(

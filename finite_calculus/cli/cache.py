@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.asked import (
+from finite_calculus.cli.options import (
     Answer,
-    Asked,
     Chat,
     Device,
     JsonFile,
@@ -19,6 +18,9 @@ from finite_calculus.cli.asked import (
     PromptFile,
     Quiet,
     Versus,
+)
+from finite_calculus.cli.question import (
+    Question,
     captured,
     described,
     headline,
@@ -72,7 +74,7 @@ def evict(
     from finite_calculus.cache import evict as plan, execute_evictions
     from finite_calculus.search.specs import parse_numbers
 
-    asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
+    asked = Question(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
     with captured(asked) as (instrument, capture):
         keep = () if protect is None else parse_numbers(protect, limit=len(capture.ids))
         plans = or_refuse(lambda: plan(capture, budget, relative=not absolute, protect=keep))
@@ -132,7 +134,7 @@ def restore(
     """
     from finite_calculus.cache import execute_repairs, restore as repair
 
-    asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
+    asked = Question(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
     with captured(asked) as (instrument, capture):
         found = or_refuse(lambda: repair(capture, bits, count, method=method))  # pyright: ignore
         found = execute_repairs(instrument, capture, found)

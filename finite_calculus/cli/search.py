@@ -8,9 +8,8 @@ import typer
 from typer.core import TyperCommand
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.asked import (
+from finite_calculus.cli.options import (
     Answer,
-    Asked,
     Chat,
     Device,
     JsonFile,
@@ -20,6 +19,9 @@ from finite_calculus.cli.asked import (
     PromptFile,
     Quiet,
     Versus,
+)
+from finite_calculus.cli.question import (
+    Question,
     captured,
     described,
     headline,
@@ -88,7 +90,7 @@ def score(
     from finite_calculus.search import certify_table, score as score_family
 
     side = _side(towards)
-    asked = Asked(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
+    asked = Question(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
     with captured(asked) as (instrument, capture):
         family = or_refuse(lambda: _family(instrument, asked, capture, span, odds, donor_file))
         precision = torch.float32 if single else torch.float64
@@ -148,7 +150,7 @@ def execute(
     from finite_calculus.search import execute_rows, score as score_edits
     from finite_calculus.search.specs import parse_edit
 
-    asked = Asked(model, prompt, prompt_file, chat, answer, versus, "all", device, quiet)
+    asked = Question(model, prompt, prompt_file, chat, answer, versus, "all", device, quiet)
     with captured(asked) as (instrument, capture):
         edits = [or_refuse(lambda text=text: parse_edit(text, capture)) for text in edit]
         table = or_refuse(lambda: score_edits(capture, edits, tokenizer=instrument.tokenizer))
@@ -170,7 +172,7 @@ def _side(towards: str) -> "Side":
 
 def _family(
     instrument: "Instrument",
-    asked: Asked,
+    asked: Question,
     capture: "Capture",
     span: int,
     odds: str | None,

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.asked import (
+from finite_calculus.cli.options import (
     Answer,
-    Asked,
     Chat,
     Device,
     JsonFile,
@@ -18,6 +17,9 @@ from finite_calculus.cli.asked import (
     PromptFile,
     Quiet,
     Versus,
+)
+from finite_calculus.cli.question import (
+    Question,
     captured,
     described,
     headline,
@@ -62,7 +64,7 @@ def steer(
     from finite_calculus.search import check_preserving, steer as solve
     from finite_calculus.search.specs import parse_numbers, parse_request
 
-    asked = Asked(model, prompt, prompt_file, chat, answer, versus, str(layer), device, quiet)
+    asked = Question(model, prompt, prompt_file, chat, answer, versus, str(layer), device, quiet)
     with captured(asked) as (instrument, capture):
         limit = len(capture.ids)
         requests = [or_refuse(lambda r=r: parse_request(r, limit=limit)) for r in ratio]

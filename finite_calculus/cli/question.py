@@ -1,43 +1,32 @@
-"""What the commands of a search share: their options, and the captured prompt that they work on."""
+"""The question that a command of a search asks a model, its capture, and how answers are shown and saved."""
 
 import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from finite_calculus.cli.display import console
+from finite_calculus.cli.extras import require_extra
 
 if TYPE_CHECKING:
+    from finite_calculus.checkpoints import Origin
     from finite_calculus.models import Capture, Instrument
-
-Model = Annotated[str, typer.Option(help="A name that `finite-calculus models` lists.")]
-Prompt = Annotated[str | None, typer.Option(help="The prompt; its last token reads the others.")]
-PromptFile = Annotated[Path | None, typer.Option(help="Read the prompt from this file, UTF-8.")]
-Chat = Annotated[
-    bool, typer.Option("--chat", help="Wrap the prompt as a user's message of the model's chat.")
-]
-Answer = Annotated[str, typer.Option(help="One token, as text or #ID; positive is towards it.")]
-Versus = Annotated[str, typer.Option(help="The token it is compared with, as text or #ID.")]
-Layers = Annotated[str, typer.Option(help="Layers as in 18 or 0,3,7-9, or all.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")]
-Device = Annotated[str, typer.Option(help="torch device; only cpu has been tested.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the results.")]
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The options that every command takes."""
+@dataclass
+class Question:
+    """The options that every command of a search takes; `captured` adds where the model came from."""
 
     model: str
     prompt: str | None
@@ -48,39 +37,53 @@ class Asked:
     layers: str
     device: str
     quiet: bool
+    origin: "Origin | None" = field(default=None, init=False)
+
+    @property
+    def label(self) -> str:
+        """The model as it is reported: with the commit of a hub model, without the path of a folder."""
+        return self.model if self.origin is None else self.origin.label
 
 
 @contextmanager
-def captured(asked: Asked) -> "Iterator[tuple[Instrument, Capture]]":
+def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
     """The model attached and the prompt captured; a mistake in the options ends the command."""
-    from finite_calculus.checkpoints import load
+    require_extra("models")
+    from finite_calculus.checkpoints import load, origin_of
     from finite_calculus.models import attach
 
-    say = (lambda text: None) if asked.quiet else (lambda text: print(text, flush=True))
-    text = prompt_text(asked)
-    say(f"loading {asked.model} ...")
-    model, tokenizer = or_refuse(lambda: load(asked.model, device=asked.device))
-    text = or_refuse(lambda: in_chat(asked, tokenizer, text))
-    with attach(model, tokenizer=tokenizer) as instrument:
+    say = (lambda text: None) if question.quiet else (lambda text: print(text, flush=True))
+    text = prompt_text(question)
+    say(f"loading {question.model} ...")
+    model, tokenizer = or_refuse(lambda: load(question.model, device=question.device))
+    question.origin = origin_of(model)
+    if tokenizer is None:
+        raise typer.BadParameter(
+            f"{question.label} has no tokenizer, and a prompt is text. "
+            f"Save its tokenizer beside the model with save_pretrained."
+        )
+    text = or_refuse(lambda: in_chat(question, tokenizer, text))
+    with ExitStack() as stack:
+        instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))
         count = len(instrument.support.sites)
-        layers = or_refuse(lambda: chosen_layers(asked.layers, count))
+        layers = or_refuse(lambda: chosen_layers(question.layers, count))
         say("capturing: the prefix, the last query and one backward pass ...")
         capture = or_refuse(
             lambda: instrument.capture(
-                text, answer=token(asked.answer), versus=token(asked.versus), layers=layers
+                text, answer=token(question.answer), versus=token(question.versus), layers=layers
             )
         )
         yield instrument, capture
 
 
-def prompt_text(asked: Asked) -> str:
+def prompt_text(question: Question) -> str:
     """The prompt from the option or the file; exactly one of them, and not empty."""
-    if (asked.prompt is None) == (asked.prompt_file is None):
+    if (question.prompt is None) == (question.prompt_file is None):
         raise typer.BadParameter("give exactly one of --prompt and --prompt-file.")
-    if asked.prompt is not None:
-        text = asked.prompt
+    if question.prompt is not None:
+        text = question.prompt
     else:
-        path = Path(str(asked.prompt_file))
+        path = Path(str(question.prompt_file))
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -90,12 +93,12 @@ def prompt_text(asked: Asked) -> str:
     return text
 
 
-def in_chat(asked: Asked, tokenizer: Any, text: str) -> str:
+def in_chat(question: Question, tokenizer: Any, text: str) -> str:
     """The text as the user's message of the model's chat, if the command asks for that."""
-    if not asked.chat:
+    if not question.chat:
         return text
     if not getattr(tokenizer, "chat_template", None):
-        raise ValueError(f"--chat needs a model with a chat template; {asked.model} has none.")
+        raise ValueError(f"--chat needs a model with a chat template; {question.label} has none.")
     message = [{"role": "user", "content": text}]
     return tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
 
@@ -123,23 +126,24 @@ def or_refuse(action: Callable[[], T]) -> T:
         raise typer.BadParameter(str(error)) from None
 
 
-def headline(asked: Asked, capture: "Capture") -> str:
+def headline(question: Question, capture: "Capture") -> str:
     """Model, prompt length and baseline margin in one line."""
     return (
-        f"{asked.model}, {len(capture.ids)} tokens, layers {asked.layers}: "
-        f"logit({asked.answer!r}) − logit({asked.versus!r}) = {capture.baseline:+.4f}"
+        f"{question.label}, {len(capture.ids)} tokens, layers {question.layers}: "
+        f"logit({question.answer!r}) − logit({question.versus!r}) = {capture.baseline:+.4f}"
     )
 
 
-def described(asked: Asked, capture: "Capture", **more: Any) -> dict[str, Any]:
+def described(question: Question, capture: "Capture", **more: Any) -> dict[str, Any]:
     """The head of every JSON file: what was asked, with the command and the versions that answered."""
     return {
         "command": shlex.join(["finite-calculus", *sys.argv[1:]]),
         "made_with": {name: version(name) for name in ("finite_calculus", "torch", "transformers")},
-        "model": asked.model,
+        "model": question.label,
+        "source": {} if question.origin is None else question.origin.record(),
         "tokens": len(capture.ids),
-        "answer": asked.answer,
-        "versus": asked.versus,
+        "answer": question.answer,
+        "versus": question.versus,
         "baseline": capture.baseline,
         "layers": [layer.layer for layer in capture.layers],
         **more,

@@ -1,0 +1,155 @@
+"""Every command that takes a model takes a folder too, and says why where it cannot."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from transformers import BloomConfig, BloomForCausalLM
+from typer.testing import CliRunner
+
+from finite_calculus.checkpoints import load
+from finite_calculus.cli import app, extras
+
+PROMPT = "Entity 01: A\nEntity 02: B\nQuestion: What is the label of Entity 02?\nAnswer:"
+ASKED = ["--prompt", PROMPT, "--answer", "A", "--versus", "B", "--quiet"]
+COMMANDS = {
+    "score": ["--layers", "1", "--execute", "1"],
+    "execute": ["--edit", "odds:1:3:8", "--edit", "delete:2:4"],
+    "steer": ["--layer", "1", "--head", "0", "--ratio", "3:5=2"],
+    "evict": ["--layers", "1", "--budget", "0.1"],
+    "restore": ["--layers", "1", "--bits", "3", "--count", "1"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`embedded` under another name."""
+    path = tmp_path_factory.mktemp("saved") / "mine"
+    for part in load("embedded"):
+        part.save_pretrained(path)  # pyright: ignore[reportOptionalMemberAccess]
+    return path
+
+
+@pytest.fixture(scope="module")
+def bloom(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A family whose attention the instrument cannot reach, with a tokenizer that fits."""
+    path = tmp_path_factory.mktemp("saved") / "bloom"
+    _, tokenizer = load("embedded")
+    assert tokenizer is not None
+    tokenizer.save_pretrained(path)
+    config = BloomConfig(vocab_size=len(tokenizer), hidden_size=16, n_layer=2, n_head=2)
+    BloomForCausalLM(config).save_pretrained(path)
+    return path
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_saved_folder_answers_as_the_named_model_does(name: str, folder: Path, tmp_path) -> None:
+    answers = {}
+    for model in ("embedded", str(folder)):
+        path = tmp_path / "answer.json"
+        code, output = command(name, "--model", model, *ASKED, *COMMANDS[name], "--json", str(path))
+        assert code == 0, output
+        answers[model] = json.loads(path.read_text())
+    named, saved = answers["embedded"], answers[str(folder)]
+    assert (named.pop("model"), saved.pop("model")) == ("embedded", "mine (folder)")
+    assert saved.pop("source") == {"source": "folder", "source_name": "mine"}
+    assert named.pop("source") == {"source": "name", "source_name": "embedded"}
+    assert named == saved
+
+
+def test_the_preflight_opens_the_gate_of_a_folder_and_records_its_base_name(
+    folder, tmp_path
+) -> None:
+    path = tmp_path / "preflight.json"
+    code, output = command("preflight", str(folder), "--only-target", "-q", "--json", str(path))
+    assert (code, output) == (0, "gate open: mine (folder)")
+    record = json.loads(path.read_text())["models"]["mine (folder)"]["fingerprint"]
+    assert (record["source"], record["source_name"]) == ("folder", "mine")
+    assert str(folder.parent) not in path.read_text()
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_a_family_that_cannot_be_measured_shuts_the_gate_with_the_reason(bloom, quiet) -> None:
+    code, output = command("preflight", str(bloom), "--only-target", *quiet)
+    assert code == 1
+    assert "gate SHUT by bloom (folder): support" in output
+    assert "does not use the attention interface of transformers" in output
+
+
+def test_a_family_that_cannot_be_measured_is_refused_by_score(bloom) -> None:
+    code, output = command("score", "--model", str(bloom), *ASKED)
+    assert code == 2
+    assert "does not use the attention interface of transformers" in output
+
+
+def test_a_folder_without_a_tokenizer_is_refused_where_a_text_is_given(tmp_path) -> None:
+    load("tiny-llama")[0].save_pretrained(tmp_path / "bare")
+    code, output = command("score", "--model", str(tmp_path / "bare"), *ASKED)
+    assert code == 2
+    assert "bare (folder) has no tokenizer, and a prompt is text." in output
+    code, output = command("preflight", str(tmp_path / "bare"), "--only-target", "--quiet")
+    assert (code, output) == (0, "gate open: bare (folder)")
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "preflight"])
+def test_a_spec_that_means_nothing_is_refused_with_the_known_names(name: str) -> None:
+    asked = ["tiny-quen2"] if name == "preflight" else [*ASKED, *COMMANDS[name]]
+    code, output = command(
+        name, *asked, *([] if name == "preflight" else ["--model", "tiny-quen2"])
+    )
+    assert code == 2
+    assert "Did you mean tiny-qwen2" in output
+    assert "smollm2-135m-instruct" in output
+
+
+@pytest.mark.parametrize("name", ["score", "preflight"])
+def test_a_folder_with_pickles_only_is_refused_by_the_commands(name: str, tmp_path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    where = [str(tmp_path)] if name == "preflight" else ["--model", str(tmp_path), *ASKED]
+    code, output = command(name, *where)
+    assert code == 2
+    assert "A pickle can run any code" in output
+
+
+@pytest.mark.parametrize("name", extras.EXTRAS)
+def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    extras.require_extra(name)
+    absent = extras.EXTRAS[name][-1]
+    monkeypatch.setattr(extras, "find_spec", lambda module: None if module == absent else object())
+    said = rf"needs {absent}, not installed here: install finite-calculus\[{name}\]"
+    with pytest.raises(typer.BadParameter, match=said):
+        extras.require_extra(name)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "preflight"])
+def test_the_commands_of_models_ask_for_their_extra(name: str, monkeypatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    asked = [] if name == "preflight" else [*ASKED, *COMMANDS[name]]
+    code, output = command(name, *asked)
+    assert code == 2
+    assert "install finite-calculus[models]" in output
+
+
+def test_listing_the_models_and_asking_for_a_known_architecture_imports_no_transformers() -> None:
+    program = (
+        "import sys; from typer.testing import CliRunner; from finite_calculus.cli import app; "
+        "from finite_calculus.checkpoints import architecture; "
+        "assert CliRunner().invoke(app, ['models', '--json']).exit_code == 0; "
+        "assert architecture('embedded').layers == 4; "
+        "print([m for m in ('transformers', 'safetensors', 'tokenizers') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
