@@ -153,7 +153,7 @@ def audit_records() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Records of the audit, and of its sweeps over every float32."""
     folder = ROOT / "results" / "audit"
     audits, sweeps = (
-        [json.loads(row) for row in (folder / name).open()]
+        [json.loads(row) for row in (folder / name).read_text().splitlines()]
         for name in ("records.jsonl", "sweeps.jsonl")
     )
     return audits, sweeps

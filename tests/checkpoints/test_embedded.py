@@ -13,11 +13,11 @@ from finite_calculus.checkpoints import (
     CheckpointError,
     embedded_files,
     load,
-    tasks,
     training_record,
     vocabulary,
 )
 from finite_calculus.checkpoints.embedded_files import embedded_directory
+from finite_calculus.tasks import synthetic as tasks
 from finite_calculus.tasks.synthetic import TASKS, Task, TaskPrompt
 
 # Not a seed of training (5), of its held-out record (24117) or of the paper (20260908).
