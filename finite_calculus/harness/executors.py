@@ -93,13 +93,13 @@ class Processes:
         return progress
 
 
-def choose_threads(out: Path, workers: int, asked: int | None) -> int:
-    """Threads of each process: as asked, as the run in `out` began, or the cores shared by the workers.
+def choose_threads(out: Path, workers: int, threads: int | None) -> int:
+    """Threads of each process: `threads`, as the run in `out` began, or the cores shared by the workers.
 
     Rounding depends on them, so that they are part of a run's identity.
     """
-    if asked is not None:
-        return asked
+    if threads is not None:
+        return threads
     if (out / directory.RUN).is_file():
         recorded = directory.read_run(out).identity["made_with"].get("threads")
         if recorded is not None:

@@ -41,12 +41,12 @@ def options_of(settings: type[StudySettings]) -> list[Option]:
 
 
 def settings_from(
-    settings: type[StudySettings], given: Mapping[str, Any], depth: int | None
+    settings: type[StudySettings], values: Mapping[str, Any], depth: int | None
 ) -> StudySettings:
     """Settings from the values of options, by field; `depth` is the number of the model's layers."""
     parsed: dict[str, Any] = {}
     for option in options_of(settings):
-        value = given.get(option.field)
+        value = values.get(option.field)
         if value is None or (option.several and not value):
             continue
         parsed[option.field] = _several(option, value, depth) if option.several else value

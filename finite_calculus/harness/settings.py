@@ -65,12 +65,12 @@ class StudySettings(Frozen):
         return {**self.model_dump(mode="json"), **named}
 
     @classmethod
-    def complete(cls, given: Mapping[str, Any], layers: int | None) -> "StudySettings":
+    def complete(cls, values: Mapping[str, Any], layers: int | None) -> "StudySettings":
         """Settings from what a user gave; a study overrides it to fill what depends on the model.
 
         `layers` is the depth of the model, None for a study without one.
         """
-        return cls.model_validate(dict(given))
+        return cls.model_validate(dict(values))
 
 
 class ModelSettings(StudySettings):

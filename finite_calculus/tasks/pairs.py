@@ -117,11 +117,11 @@ def _side(
             f"Pair {pair.unit}: the template must contain the message once and unchanged; it contains "
             f"it {whole.count(text)} times."
         )
-    found = _encoded(whole, tokenizer)
+    encoding = _encoded(whole, tokenizer)
     place = whole.index(text) + len(pair.opening)
     spans = []
     for record in records:
-        spans.append(_span(pair, found["offset_mapping"], place, place + len(record)))
+        spans.append(_span(pair, encoding["offset_mapping"], place, place + len(record)))
         place += len(record)
     for before, after in pairwise(spans):
         if before[1] > after[0]:
@@ -129,7 +129,7 @@ def _side(
                 f"Pair {pair.unit}: spans must not share tokens; {before} and {after} do. This "
                 f"tokenizer joins the end of a record with the beginning of the next."
             )
-    return tuple(found["input_ids"]), tuple(spans)
+    return tuple(encoding["input_ids"]), tuple(spans)
 
 
 def _span(pair: PairText, offsets: Sequence[tuple[int, int]], start: int, stop: int) -> Span:
@@ -144,7 +144,7 @@ def _label_tokens(whole: str, tokenizer: Any) -> tuple[int, int]:
     """The token of each label where the prompt ends; after plain text a space comes first."""
     lead = "" if tokenizer.chat_template else " "
     ids = list(_encoded(whole, tokenizer)["input_ids"])
-    found = []
+    tokens = []
     for label in LABELS:
         longer = list(_encoded(whole + lead + label, tokenizer)["input_ids"])
         if longer[:-1] != ids:
@@ -152,5 +152,5 @@ def _label_tokens(whole: str, tokenizer: Any) -> tuple[int, int]:
                 f"The label {lead + label!r} must be one token at the end of the prompt; it is not for "
                 f"this tokenizer. The study needs a margin between two tokens."
             )
-        found.append(int(longer[-1]))
-    return found[0], found[1]
+        tokens.append(int(longer[-1]))
+    return tokens[0], tokens[1]

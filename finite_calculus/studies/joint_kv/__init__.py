@@ -89,8 +89,8 @@ class JointKV(Study["JointKVSettings", "PairTokens"]):
         """The audit of the first version as checks."""
         if _AUDIT not in tables:
             return tables
-        kept = {name: table for name, table in tables.items() if name != _AUDIT}
-        return {**kept, CHECKS: checks_of_audit(tables[_AUDIT])}
+        others = {name: table for name, table in tables.items() if name != _AUDIT}
+        return {**others, CHECKS: checks_of_audit(tables[_AUDIT])}
 
 
 STUDY = JointKV()

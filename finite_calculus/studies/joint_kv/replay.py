@@ -20,7 +20,7 @@ def replay_unit(
     """Every recorded prediction of a unit beside its replay."""
     for layer in sorted({row.layer for row in rows}):
         start = f"{layer}."
-        kept = {
+        arrays = {
             name.removeprefix(start): array
             for name, array in tensors.items()
             if name.startswith(start)
@@ -28,18 +28,18 @@ def replay_unit(
         projection = projections[f"{layer}.output_projection"].astype(np.float64)
         for n, row in enumerate(row for row in rows if row.layer == layer):
             where = f"{row.task}-{row.pair:03d} layer {layer} span {row.span} {row.kind}"
-            replayed = _replay_row(row, kept, projection) | _replay_write(n, kept)
+            replayed = _replay_row(row, arrays, projection) | _replay_write(n, arrays)
             for name, (value, scale) in replayed.items():
                 yield Comparison(where, name, getattr(row, name), value, scale)
 
 
 def _replay_row(
-    row: Intervention, kept: Arrays, projection: np.ndarray
+    row: Intervention, arrays: Arrays, projection: np.ndarray
 ) -> dict[str, tuple[float, float]]:
     """Each number of a record as (value, scale): G(a) = ⟨g, Σ_h a_h W_h⟩ and G of absolute terms."""
-    g = projection @ kept["gradient"].astype(np.float64)
-    s, v, s_size = _bank(kept, row, edited=False)
-    s2, v2, s2_size = _bank(kept, row, edited=True)
+    g = projection @ arrays["gradient"].astype(np.float64)
+    s, v, s_size = _bank(arrays, row, edited=False)
+    s2, v2, s2_size = _bank(arrays, row, edited=True)
     p, p2 = _softmax(s), _softmax(s2)
     d, eps = s2 - s, v2 - v
     y = np.einsum("hj,hjc->hc", p, v)
@@ -78,24 +78,24 @@ def _replay_row(
 
 
 def _bank(
-    kept: Arrays, row: Intervention, *, edited: bool
+    arrays: Arrays, row: Intervention, *, edited: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores, values and the absolute terms of the scores, per head, over the attended keys."""
-    keys, values = kept["keys"].copy(), kept["values"].copy()
+    keys, values = arrays["keys"].copy(), arrays["values"].copy()
     if edited:
-        start = row.first_token - int(kept["first"][0])
+        start = row.first_token - int(arrays["first"][0])
         columns = slice(start, start + row.tokens)
         strength = f"{row.strength:g}"
         if row.kind != "value":
-            keys[:, columns] = kept[f"keys@{strength}"][:, columns]
+            keys[:, columns] = arrays[f"keys@{strength}"][:, columns]
         if row.kind != "key":
-            values[:, columns] = kept[f"values@{strength}"][:, columns]
-    attended = kept["attended"]
-    query = kept["query"].astype(np.float64)
+            values[:, columns] = arrays[f"values@{strength}"][:, columns]
+    attended = arrays["attended"]
+    query = arrays["query"].astype(np.float64)
     each = query.shape[0] // keys.shape[0]
     k = np.repeat(keys[:, attended].astype(np.float64), each, axis=0)
     v = np.repeat(values[:, attended].astype(np.float64), each, axis=0)
-    scaling = float(kept["scaling"][0])
+    scaling = float(arrays["scaling"][0])
     sizes = np.einsum("hc,hjc->hj", np.abs(query), np.abs(k)) * abs(scaling)
     return np.einsum("hc,hjc->hj", query, k) * scaling, v, sizes
 
@@ -105,10 +105,10 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
     return weights / weights.sum(-1, keepdims=True)
 
 
-def _replay_write(n: int, kept: Arrays) -> dict[str, tuple[float, float]]:
+def _replay_write(n: int, arrays: Arrays) -> dict[str, tuple[float, float]]:
     """The executed local effect of row n from the saved writes."""
-    gradient = kept["gradient"].astype(np.float64)
-    write, control = kept["writes"][n].astype(np.float64), kept["control_writes"][n]
+    gradient = arrays["gradient"].astype(np.float64)
+    write, control = arrays["writes"][n].astype(np.float64), arrays["control_writes"][n]
     scale = float(np.abs(gradient) @ (np.abs(write) + np.abs(control)))
     return {"local_executed": (float(gradient @ (write - control)), scale)}
 

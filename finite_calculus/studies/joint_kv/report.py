@@ -77,12 +77,12 @@ def _paired(full: list[Setting], settings: JointKVSettings) -> Table:
     rows = []
     for s in full:
         for name in COMPARATORS:
-            found = s.contrast(name, settings)
+            interval = s.contrast(name, settings)
             other = mean_error(s.predicted(name), s.executed)
-            reduction = None if other == 0 else -100 * found.estimate / other
-            state = "yes" if found.favours_first else "no"
+            reduction = None if other == 0 else -100 * interval.estimate / other
+            state = "yes" if interval.favours_first else "no"
             rows.append(
-                (s.task, s.layer, name, found.estimate, found.low, found.high, reduction, state)
+                (s.task, s.layer, name, interval.estimate, interval.low, interval.high, reduction, state)
             )
     return Table(
         "paired",

@@ -60,12 +60,12 @@ class JointKVSettings(ModelSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_places(cls, given: Any) -> Any:
+    def _from_places(cls, values: Any) -> Any:
         """Settings of the first version listed every place; each list was a product of tasks and layers."""
-        if not isinstance(given, Mapping) or "places" not in given:
-            return given
-        places = given["places"]
-        kept = {name: value for name, value in given.items() if name != "places"}
+        if not isinstance(values, Mapping) or "places" not in values:
+            return values
+        places = values["places"]
+        kept = {name: value for name, value in values.items() if name != "places"}
         strengths = {s for place in places for s in place["strengths"] if s != 1}
         return {
             **kept,
@@ -100,14 +100,14 @@ class JointKVSettings(ModelSettings):
         return tuple(place for place in self.places if place.task == task)
 
     @classmethod
-    def complete(cls, given: Mapping[str, Any], layers: int | None) -> "JointKVSettings":
+    def complete(cls, values: Mapping[str, Any], layers: int | None) -> "JointKVSettings":
         """What is not given is as in the paper's design."""
         if layers is None:
             raise ValueError("The joint study needs a model; its depth is not known.")
-        design, model = given.get("design", "supplement"), str(given.get("model", ""))
+        design, model = values.get("design", "supplement"), str(values.get("model", ""))
         if design not in BATCH:
             raise ValueError(f"`design` must be supplement or initial; got {design!r}.")
-        chosen = given.get("layers", _design_layers(model, design, layers))
+        chosen = values.get("layers", _design_layers(model, design, layers))
         wrong = [layer for layer in chosen if layer not in range(layers)]
         if wrong or not chosen:
             raise ValueError(
@@ -117,19 +117,19 @@ class JointKVSettings(ModelSettings):
             "tasks": TASKS if design == "supplement" else TASKS[:1],
             "strengths": () if design == "initial" or "0.5b" in model else STRENGTHS,
             "batch": BATCH[design],
-            **given,
+            **values,
             "layers": tuple(sorted(set(chosen))),
         }
         return cls.model_validate(filled)
 
 
-def joint_settings(model: str, *, depth: int | None = None, **given: Any) -> JointKVSettings:
+def joint_settings(model: str, *, depth: int | None = None, **values: Any) -> JointKVSettings:
     """Settings of a design on a model; what is not given is as in the paper."""
     if depth is None:
         from finite_calculus.checkpoints import architecture
 
         depth = architecture(model).layers
-    return JointKVSettings.complete({"model": model, **given}, depth)
+    return JointKVSettings.complete({"model": model, **values}, depth)
 
 
 def _design_layers(model: str, design: str, depth: int) -> tuple[int, ...]:

@@ -246,7 +246,7 @@ def _tensors(
 ) -> dict[str, Tensor]:
     """What a replay needs: the captured bank, the endpoints as they were rounded, the writes."""
     tokens = tuple(sorted({token for variant in edits for token in variant.tokens}))
-    kept = {
+    tensors = {
         "query": captured.query,
         "keys": captured.keys,
         "values": captured.values,
@@ -259,5 +259,5 @@ def _tensors(
     }
     for strength in sorted({variant.strength for variant in edits}):
         bank = edited_bank(captured, Replace(captured.layer, tokens, donor, strength=strength))
-        kept |= {f"keys@{strength:g}": bank.keys, f"values@{strength:g}": bank.values}
-    return {f"{captured.layer}.{name}": tensor for name, tensor in kept.items()}
+        tensors |= {f"keys@{strength:g}": bank.keys, f"values@{strength:g}": bank.values}
+    return {f"{captured.layer}.{name}": tensor for name, tensor in tensors.items()}
