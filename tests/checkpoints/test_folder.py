@@ -152,7 +152,12 @@ REFUSALS = {
     "no weights": (_drop(WEIGHTS), "there are no weights to load"),
     "adapter": (
         _drop("config.json", WEIGHTS, add=("adapter_config.json", "adapter_model.safetensors")),
-        "holds an adapter alone, without the model",
+        r"holds an adapter \(adapter_config.json\), whose model is another one",
+    ),
+    "adapter beside a model": (_drop(add=("adapter_config.json",)), "holds an adapter"),
+    "quantised": (
+        _with_config(quantization_config={"quant_method": "gptq", "bits": 4}),
+        r"asks for quantised weights \(quantization_config\), whose arithmetic is not",
     ),
     "damaged weights": (_cut(WEIGHTS), "transformers cannot load .*: Safetensor"),
     "more layers than weights": (
