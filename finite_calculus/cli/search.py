@@ -1,8 +1,8 @@
 """`finite-calculus score` and `execute`: rank edits from one backward pass, and run them on the model."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -28,13 +28,13 @@ from finite_calculus.cli.question import (
     or_refuse,
     prompt_text,
     save,
-    show,
     token,
 )
+from finite_calculus.cli.rows import certified_counts, row_entry, show_rows, summary_lines
 
 if TYPE_CHECKING:
     from finite_calculus.models import Capture, Instrument
-    from finite_calculus.search import Executed, Family, Row, ScoreTable
+    from finite_calculus.search import Executed, Family, ScoreTable
     from finite_calculus.search.table import Side
 
 
@@ -104,16 +104,16 @@ def score(
             table = certify_table(table)
         done, stopped = _executed(instrument, table, execute, budget, side, quiet)
     print(headline(question, capture))
-    print("\n".join(_summary(table)))
+    print("\n".join(summary_lines(table)))
     rows = table.topk(max(top, execute), towards=side)
-    _show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done)
+    show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done)
     if stopped is not None:
         print(f"{len(done)} executed; stopped: {stopped}")
     content = described(
-        question, capture, candidates=len(table), towards=towards, **_certain(table)
+        question, capture, candidates=len(table), towards=towards, **certified_counts(table)
     )
-    content |= {"rows": [_json_row(row, done) for row in rows], "stopped": stopped}
-    content["executed"] = [_json_row(item.row, done) for item in done.values()]
+    content |= {"rows": [row_entry(row, done) for row in rows], "stopped": stopped}
+    content["executed"] = [row_entry(item.row, done) for item in done.values()]
     save(json_file, content)
 
 
@@ -156,9 +156,9 @@ def execute(
         done = execute_rows(instrument, table, range(len(table)), quiet=quiet)
     print(headline(question, capture))
     by_row = {item.row.index: item for item in done}
-    _show_rows(f"{len(done)} executed", table.rows(), by_row, names=edit)
+    show_rows(f"{len(done)} executed", table.rows(), by_row, names=edit)
     rows = [
-        _json_row(row, by_row) | {"edit": text}
+        row_entry(row, by_row) | {"edit": text}
         for row, text in zip(table.rows(), edit, strict=True)
     ]
     save(json_file, described(question, capture, rows=rows))
@@ -222,82 +222,3 @@ def _executed(
         lambda: verify_top(instrument, table, count, budget=budget, towards=side, quiet=quiet)
     )
     return {item.row.index: item for item in check.executed}, check.stopped
-
-
-def _summary(table: "ScoreTable") -> list[str]:
-    kinds = len({part.kind.name for part in table.parts if part.kind is not None})
-    lines = [f"{len(table)} candidates: {kinds} kinds of edits, every place, every layer"]
-    certain = _certain(table)
-    if certain:
-        share = certain["certified_pairs"] / max(1, certain["pairs"])
-        lines.append(
-            f"certified: {certain['certified_signs']} of {len(table)} signs, "
-            f"{certain['certified_pairs']} of {certain['pairs']} pairs ({share:.1%})"
-        )
-        if certain["tightness"]:
-            low, _, median, _, high = certain["tightness"].values()
-            lines.append(
-                f"bound over actual error of the first order: median {median:.3g}, "
-                f"{low:.3g} to {high:.3g} for nine in ten"
-            )
-    return lines
-
-
-def _certain(table: "ScoreTable") -> dict[str, Any]:
-    from finite_calculus.search import counts, tightness
-
-    if table.certificate is None:
-        return {}
-    totals = counts(table.certificate)
-    return {
-        "certified_signs": totals.signs,
-        "certified_pairs": totals.pairs,
-        "pairs": totals.all_pairs,
-        "tightness": {str(q): ratio for q, ratio in tightness(table).items()},
-    }
-
-
-def _show_rows(
-    title: str, rows: "Any", done: "dict[int, Executed]", names: list[str] | None = None
-) -> None:
-    split = any(row.value or row.interaction for row in rows)
-    columns = ["layer", "tokens", "text", "edit", "predicted"]
-    columns += ["key", "value", "both"] if split else []
-    certified = any(row.bound is not None for row in rows)
-    columns += ["first-order", "± bound"] if certified else []
-    columns += ["executed", "local error", "its bound"] if done else []
-    shown = []
-    for place, row in enumerate(rows):
-        kind = row.kind if names is None else names[place]
-        line = [str(row.layer), _tokens(row), repr(row.text), kind]
-        parts = (row.key, row.value, row.interaction) if split else ()
-        line += [f"{number:+.4f}" for number in (row.effect, *parts)]
-        if certified:
-            line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"]
-        if done:
-            item = done.get(row.index)
-            line += (
-                ["", "", ""]
-                if item is None
-                else [f"{item.effect:+.4f}", f"{item.local.error:.1e}", f"{item.local.bound:.1e}"]
-            )
-        shown.append(line)
-    show(title, columns, shown)
-
-
-def _tokens(row: "Row") -> str:
-    if len(row.tokens) > 2 and row.tokens == tuple(range(row.tokens[0], row.tokens[-1] + 1)):
-        return f"{row.tokens[0]}-{row.tokens[-1]}"
-    return ",".join(map(str, row.tokens))
-
-
-def _json_row(row: "Row", done: "dict[int, Executed]") -> dict[str, Any]:
-    item = done.get(row.index)
-    entry = asdict(row)
-    if item is not None:
-        entry["executed"] = {
-            "effect": item.effect,
-            "margin": item.margin,
-            "local": asdict(item.local),
-        }
-    return entry

@@ -126,6 +126,12 @@ def test_a_forged_file_in_the_cache_is_refused(hub, tmp_path, file: str, online:
         hub.endpoint = closed_endpoint()
     refusal = fetched(hub, tmp_path)["refused"]
     assert f"{file} of {NAME}@{folder.name} must have the hash {blob.name}" in refusal
+    assert f"Remove {blob} and {folder / file}, and load again" in refusal
+    if online:
+        blob.unlink()
+        (folder / file).unlink()
+        assert fetched(hub, tmp_path)["folder"] == str(folder)
+        assert blob.read_bytes() == content
 
 
 def test_weights_put_beside_the_cache_are_refused_online_and_offline(
