@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -109,7 +109,7 @@ def score(
     show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done)
     if stopped is not None:
         print(f"{len(done)} executed; stopped: {stopped}")
-    content = described(
+    content: dict[str, Any] = described(
         question, capture, candidates=len(table), towards=towards, **certified_counts(table)
     )
     content |= {"rows": [row_entry(row, done) for row in rows], "stopped": stopped}
