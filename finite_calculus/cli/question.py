@@ -51,24 +51,20 @@ class Question:
 def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
     """The model attached and the prompt captured; a mistake in the options ends the command."""
     require_extra("models")
-    from finite_calculus.checkpoints import load, origin_of
+    from finite_calculus.checkpoints import load, origin_of, require_tokenizer
     from finite_calculus.models import attach
 
     say = (lambda text: None) if question.quiet else (lambda text: print(text, flush=True))
     text = prompt_text(question)
     say(f"loading {question.model} ...")
-    model, tokenizer = or_refuse(lambda: load(question.model, device=question.device))
+    model, loaded = or_refuse(lambda: load(question.model, device=question.device))
+    tokenizer = or_refuse(lambda: require_tokenizer(model, loaded))
     question.origin = origin_of(model)
     if question.json_file is not None:
         # Only for a record: the hash of the weights of a large model takes seconds.
         from native_checks.fingerprint import fingerprint
 
         question.fingerprint = fingerprint(model)
-    if tokenizer is None:
-        raise typer.BadParameter(
-            f"{question.label} has no tokenizer, and a prompt is text. "
-            f"Save its tokenizer beside the model with save_pretrained."
-        )
     text = or_refuse(lambda: in_chat(question, tokenizer, text))
     with ExitStack() as stack:
         instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))

@@ -218,5 +218,5 @@ def test_an_index_names_safetensors_beside_it_and_nothing_else(index: str, said:
 def test_without_a_tokenizer_ids_work_and_a_prompt_of_the_gate_is_refused(tmp_path: Path):
     load("tiny-llama")[0].save_pretrained(tmp_path / "bare")
     assert load(str(tmp_path / "bare"))[1] is None
-    with pytest.raises(CheckpointError, match=r"bare \(folder\) has no tokenizer, so that it"):
+    with pytest.raises(CheckpointError, match=r"bare \(folder\) has no tokenizer, and a prompt"):
         gate(str(tmp_path / "bare"), prompt="A B", references=())
