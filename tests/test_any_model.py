@@ -158,8 +158,9 @@ from typer.testing import CliRunner
 from finite_calculus.cli import app
 names = list(get_command(app).commands)
 assert {"score", "evict", "steer", "preflight", "run"} <= set(names)
-for name in names:
-    assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0, name
+# The help of `execute` may name every edit, and edits belong to the package of models.
+for words in ([], *([name] for name in names if name != "execute")):
+    assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, words
 """
 LIGHT = {
     "the calculus": "import finite_calculus",
@@ -168,7 +169,7 @@ LIGHT = {
     "an architecture": "from finite_calculus.checkpoints import architecture; architecture('embedded')",
     "a meaning": "from finite_calculus.checkpoints import resolve; resolve('owner/name')",
     "the list of models": LISTING,
-    "help of every command": HELP,
+    "help of the commands": HELP,
 }
 
 
