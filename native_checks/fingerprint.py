@@ -61,9 +61,9 @@ def weights_hash(model: PreTrainedModel) -> str:
 
 def config_hash(config: Any) -> str:
     """sha256 over the configuration, without what describes the process or the library."""
-    kept = {
+    facts = {
         name: value
         for name, value in config.to_dict().items()
         if not name.startswith("_") and name not in ("transformers_version", "dtype")
     }
-    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from finite_calculus.checkpoints import CheckpointError, load, origin_of
+from finite_calculus.checkpoints import load, origin_of, require_tokenizer
 from native_checks.preflight import PreflightReport, preflight
 from native_checks.records import write_json
 
@@ -81,11 +81,8 @@ def gate(
     target = load(spec, device=device)
     origin = origin_of(target[0])
     label = spec if origin is None else origin.label
-    if prompt is not None and target[1] is None:
-        raise CheckpointError(
-            f"{label} has no tokenizer, so that it cannot read `prompt`. "
-            f"Save its tokenizer beside the model, or leave the prompt out."
-        )
+    if prompt is not None:
+        require_tokenizer(*target)
     reports = {}
     for name in dict.fromkeys((*references, label)):
         model, tokenizer = target if name == label else load(name, device=device)

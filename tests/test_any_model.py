@@ -1,5 +1,6 @@
 """Every command that takes a model takes a folder too, and says why where it cannot."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import typer
 from transformers import BloomConfig, BloomForCausalLM
 from typer.testing import CliRunner
 
+import finite_calculus
 from finite_calculus.checkpoints import load
 from finite_calculus.cli import app, extras
 
@@ -62,8 +64,12 @@ def test_a_saved_folder_answers_as_the_named_model_does(name: str, folder: Path,
         answers[model] = json.loads(path.read_text())
     named, saved = answers["embedded"], answers[str(folder)]
     assert (named.pop("model"), saved.pop("model")) == ("embedded", "mine (folder)")
-    assert saved.pop("source") == {"source": "folder", "source_name": "mine"}
-    assert named.pop("source") == {"source": "name", "source_name": "embedded"}
+    first, second = named.pop("fingerprint"), saved.pop("fingerprint")
+    assert (first.pop("source"), first.pop("source_name")) == ("name", "embedded")
+    assert (second.pop("source"), second.pop("source_name")) == ("folder", "mine")
+    assert len(first["weights"]) == 64
+    # The same weights; a saved configuration also spells out what was left at its default.
+    assert {**first, "config": ""} == {**second, "config": ""}
     assert named == saved
 
 
@@ -141,15 +147,68 @@ def test_the_commands_of_models_ask_for_their_extra(name: str, monkeypatch) -> N
     assert "install finite-calculus[models]" in output
 
 
-def test_listing_the_models_and_asking_for_a_known_architecture_imports_no_transformers() -> None:
-    program = (
-        "import sys; from typer.testing import CliRunner; from finite_calculus.cli import app; "
-        "from finite_calculus.checkpoints import architecture; "
-        "assert CliRunner().invoke(app, ['models', '--json']).exit_code == 0; "
-        "assert architecture('embedded').layers == 4; "
-        "print([m for m in ('transformers', 'safetensors', 'tokenizers') if m in sys.modules])"
+LISTING = """
+from typer.testing import CliRunner
+from finite_calculus.cli import app
+assert CliRunner().invoke(app, ["models", "--json"]).exit_code == 0
+"""
+HELP = """
+from typer.main import get_command
+from typer.testing import CliRunner
+from finite_calculus.cli import app
+names = list(get_command(app).commands)
+assert {"score", "evict", "steer", "preflight", "run"} <= set(names)
+# The help of `execute` may name every edit, and edits belong to the package of models.
+for words in ([], *([name] for name in names if name != "execute")):
+    assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, words
+"""
+LIGHT = {
+    "the calculus": "import finite_calculus",
+    "the checkpoints": "import finite_calculus.checkpoints",
+    "the commands": "import finite_calculus.cli",
+    "an architecture": "from finite_calculus.checkpoints import architecture; architecture('embedded')",
+    "a meaning": "from finite_calculus.checkpoints import resolve; resolve('owner/name')",
+    "the list of models": LISTING,
+    "help of the commands": HELP,
+}
+
+
+def heavy_modules_of(program: str) -> str:
+    """Those of the heavy modules that a fresh interpreter holds after a program."""
+    heavy = ("transformers", "safetensors", "tokenizers")
+    last = f"import sys; print(*(name for name in {heavy} if name in sys.modules))"
+    words = [sys.executable, "-c", f"{program}\n{last}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("what", LIGHT)
+def test_what_needs_no_model_imports_no_transformers(what: str) -> None:
+    assert heavy_modules_of(LIGHT[what]) == ""
+
+
+def test_loading_imports_transformers_so_that_the_test_above_can_fail() -> None:
+    assert "transformers" in heavy_modules_of("from finite_calculus.checkpoints import load")
+
+
+def test_only_the_packages_of_models_import_transformers_by_themselves() -> None:
+    root = Path(finite_calculus.__file__).parent
+    packages = {
+        path.relative_to(root).parts[0]
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if "transformers" in _imports(node)
+    }
+    assert {"models", "checkpoints"} <= packages
+    # The studies do so for a type; everything else reaches transformers through the two.
+    assert packages <= {"models", "checkpoints", "studies", "harness"}
+
+
+def _imports(node: ast.AST) -> set[str]:
+    """The packages that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        return {str(node.module).split(".")[0]}
+    return (
+        {name.name.split(".")[0] for name in node.names} if isinstance(node, ast.Import) else set()
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -21,6 +21,7 @@ from finite_calculus.checkpoints.status import (
     available as available,
     listing as listing,
 )
+from finite_calculus.checkpoints.text import require_tokenizer as require_tokenizer
 
 if TYPE_CHECKING:
     from finite_calculus.checkpoints.loading import load as load

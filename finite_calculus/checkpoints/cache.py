@@ -70,9 +70,9 @@ def verify(directory: Path, source_sha256: str) -> None:
             f"{directory} was converted from a source with sha256 {source}; "
             f"the registry pins {source_sha256}. {again}"
         )
-    found = {path.name for path in directory.iterdir()} - {MANIFEST}
-    if found != set(files):
-        odd = ", ".join(sorted(found ^ set(files)))
+    names = {path.name for path in directory.iterdir()} - {MANIFEST}
+    if names != set(files):
+        odd = ", ".join(sorted(names ^ set(files)))
         raise CheckpointError(f"{directory} and its manifest differ in the files {odd}. {again}")
     for name, facts in files.items():
         present = sha256_of(directory / name)

@@ -1,5 +1,6 @@
 """The architecture of any model, from its configuration and without its weights."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,17 @@ from finite_calculus.checkpoints.spec import Folder, resolve
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
-def architecture(spec: str, *, cache: Path | str | None = None) -> Architecture:
+def architecture(spec: str | os.PathLike[str], *, cache: Path | str | None = None) -> Architecture:
     """Layers, heads and context of a model by name, folder or hub id; of the hub, config.json is fetched."""
     source = resolve(spec)
     if isinstance(source, Checkpoint):
         return source.architecture
     if isinstance(source, Folder):
         folders.require_model(source.path)
-        return _read(source.path, spec)
+        return _read(source.path, str(source.path))
     from finite_calculus.checkpoints.hub import snapshot
 
-    return _read(snapshot(source, cache=cache, config_only=True).folder, spec)
+    return _read(snapshot(source, cache=cache, config_only=True).folder, str(spec))
 
 
 def of_config(config: Any, what: str) -> Architecture:
@@ -50,7 +51,7 @@ def _read(folder: Path, what: str) -> Architecture:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     # The file is somebody else's: transformers answers odd values with errors of every kind.
     except Exception as error:
-        words = str(error).strip().splitlines()[0]
+        words = " ".join(str(error).split()) or type(error).__name__
         raise CheckpointError(
             f"transformers does not know the configuration of {what}: {words}"
         ) from error

@@ -22,9 +22,9 @@ def verify_embedded() -> None:
     """Refuse files that differ from those that the training record was written for."""
     for name, pinned in training_record()["sha256"].items():
         path = embedded_directory() / name
-        found = sha256_of(path) if path.exists() else "none: it is missing"
-        if found != pinned:
+        actual = sha256_of(path) if path.exists() else "none: it is missing"
+        if actual != pinned:
             raise CheckpointError(
-                f"{path} must have the sha256 of its training record, {pinned}; got {found}. "
+                f"{path} must have the sha256 of its training record, {pinned}; got {actual}. "
                 f"Install finite-calculus again, or train anew with bench/train_embedded.py."
             )

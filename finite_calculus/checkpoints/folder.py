@@ -20,6 +20,8 @@ TOKENIZER = (
 # One of these is enough to read a tokenizer.
 VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+# Weights in other files than those that are read: large, and never opened.
+OTHER_WEIGHTS = (*_PICKLES, ".safetensors", ".gguf", ".h5", ".msgpack", ".onnx")
 
 
 def require_model(folder: Path) -> None:
@@ -37,22 +39,24 @@ def require_model(folder: Path) -> None:
 
 
 def require_config(names: Collection[str], where: str) -> None:
-    """The configuration must be there; an adapter alone is no model."""
-    if CONFIG in names:
-        return
+    """The configuration must be there, and no adapter.
+
+    Beside a configuration, transformers would follow an adapter to whatever model that names.
+    """
     if "adapter_config.json" in names:
         raise CheckpointError(
-            f"{where} holds an adapter alone, without the model that it adapts. Merge the two with "
-            f"peft's merge_and_unload, and save the result with save_pretrained."
+            f"{where} holds an adapter (adapter_config.json), whose model is another one. Merge the two "
+            f"with peft's merge_and_unload, and save the result alone with save_pretrained."
         )
-    raise CheckpointError(
-        f"{where} has no {CONFIG}, so that its architecture is unknown. "
-        f"Save the model with save_pretrained, which writes it."
-    )
+    if CONFIG not in names:
+        raise CheckpointError(
+            f"{where} has no {CONFIG}, so that its architecture is unknown. "
+            f"Save the model with save_pretrained, which writes it."
+        )
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The configuration as JSON; one that asks for code of its own is refused."""
+    """The configuration as JSON; one that asks for code of its own or for quantised weights is refused."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -67,6 +71,11 @@ def read_config(path: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{path} asks for code of its own repository (auto_map), which is never run here. "
             f"Use a model that transformers itself implements, saved without auto_map."
+        )
+    if config.get("quantization_config") is not None:
+        raise CheckpointError(
+            f"{path} asks for quantised weights (quantization_config), whose arithmetic is not that of the "
+            f"floats that are measured here. Use the model that was quantised, or save it dequantised."
         )
     return config
 

@@ -115,9 +115,9 @@ def _require_complete(source: Path, state: dict[str, torch.Tensor], config: Llam
     if config.tie_word_embeddings:
         wanted.pop("lm_head.weight")
     shapes = {name: tuple(weight.shape) for name, weight in wanted.items()}
-    found = {name: tuple(weight.shape) for name, weight in state.items()}
+    actual = {name: tuple(weight.shape) for name, weight in state.items()}
     odd = sorted(
-        name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name)
+        name for name in shapes.keys() | actual.keys() if shapes.get(name) != actual.get(name)
     )
     if odd:
         raise CheckpointError(f"{source.name} does not hold the tensors of its Llama: {odd[:5]}.")

@@ -3,19 +3,24 @@
 The hub is asked once: it answers which commit a revision is, and the hash of each file there. Weights
 are held to their sha256, small files to git's hash of them. Without a connection the hub's own cache
 serves what it has of that revision; there a file is held to the hash that it was stored under when
-the hub was last asked. Only configuration, safetensors and tokenizer are fetched.
+the hub was last asked. Only configuration, safetensors and tokenizer are fetched. A download that
+breaks off goes on where it stopped, as long as the process lives.
 """
 
-import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from finite_calculus.checkpoints import folder as folders
-from finite_calculus.checkpoints.cache import sha256_of
 from finite_calculus.checkpoints.errors import CheckpointError
+from finite_calculus.checkpoints.hub_cache import (
+    cached_commit,
+    commit_folder,
+    keep_reference,
+    stored_hashes,
+    verify,
+)
 from finite_calculus.checkpoints.spec import HubModel
 from finite_calculus.checkpoints.status import hub_cache
 
@@ -29,19 +34,35 @@ class Snapshot:
     folder: Path
 
 
-@dataclass(frozen=True)
-class _Repository:
-    """One commit of a repository: its files with their hashes, or none of these while offline."""
+def snapshot(
+    source: HubModel, *, cache: Path | str | None = None, config_only: bool = False
+) -> Snapshot:
+    """The verified files of a hub model; `config_only` fetches config.json and nothing else."""
+    commit = _commit(source, hub_cache(cache))
+    folders.require_config(commit.hashes, commit.label)
+    config = commit.get(folders.CONFIG)
+    folders.read_config(config)
+    if not config_only:
+        _get_model(commit)
+        _verify_neighbours(commit, config.parent)
+    if commit.online and source.revision != commit.name:
+        keep_reference(source.repository, source.revision or "main", commit.name, commit.cache)
+    return Snapshot(source.repository, commit.name, config.parent)
 
+
+@dataclass(frozen=True)
+class _Commit:
+    """One commit of a repository: the hash of each file, by the hub or, offline, by its cache."""
+
+    repository: str
     name: str
-    commit: str
     hashes: Mapping[str, str | None]
     online: bool
     cache: Path | None
 
     @property
     def label(self) -> str:
-        return f"{self.name}@{self.commit}"
+        return f"{self.repository}@{self.name}"
 
     def get(self, file: str) -> Path:
         """One file in the cache, fetched if need be, and verified."""
@@ -49,142 +70,115 @@ class _Repository:
 
         try:
             path = hf_hub_download(
-                self.name,
+                self.repository,
                 file,
-                revision=self.commit,
+                revision=self.name,
                 cache_dir=self.cache,
                 local_files_only=not self.online,
             )
-        # Whatever the library or its HTTP client raises, the user needs the same words.
+        # The library and its HTTP client raise errors of many kinds.
         except Exception as error:
             raise CheckpointError(
-                f"{file} of {self.label} could not be downloaded ({_reason(error)}). "
+                _refusal(error, self.repository, self.name)
+                or f"{file} of {self.label} could not be downloaded ({_reason(error)}). "
                 f"Try again; a broken connection or a full disk are the usual causes."
             ) from error
-        _verify(Path(path), self.hashes[file], f"{file} of {self.label}")
+        self.verify(Path(path))
         return Path(path)
 
-
-def snapshot(
-    source: HubModel, *, cache: Path | str | None = None, config_only: bool = False
-) -> Snapshot:
-    """The verified files of a hub model; `config_only` fetches config.json and nothing else."""
-    repository = _repository(source, hub_cache(cache))
-    names = repository.hashes.keys()
-    folders.require_config(names, repository.label)
-    config = repository.get(folders.CONFIG)
-    folders.read_config(config)
-    if not config_only:
-        weights = repository.get(folders.weights_file(names, repository.label))
-        parts = folders.parts_of(weights) if weights.name == folders.INDEX else ()
-        for name in (*parts, *folders.TOKENIZER, "generation_config.json"):
-            if name in names:
-                repository.get(name)
-            elif name in parts:
-                raise CheckpointError(
-                    f"{repository.label} lacks {name}, a part that its index names. "
-                    f"Load it once with a connection; if that does not help, its upload is incomplete."
-                )
-    if repository.online and source.revision != repository.commit:
-        _keep_reference(source, repository)
-    return Snapshot(source.repository, repository.commit, config.parent)
+    def verify(self, path: Path) -> None:
+        """Hold a file of the commit's folder to its hash."""
+        verify(path, self.hashes.get(path.name), f"{path.name} of {self.label}")
 
 
-def _repository(source: HubModel, cache: Path | None) -> _Repository:
+def _get_model(commit: _Commit) -> None:
+    """Weights, whole or in parts, and whatever there is of a tokenizer."""
+    weights = commit.get(folders.weights_file(commit.hashes, commit.label))
+    for part in folders.parts_of(weights) if weights.name == folders.INDEX else ():
+        if part not in commit.hashes:
+            raise CheckpointError(
+                f"{commit.label} lacks {part}, a part that its index names. "
+                f"Load it once with a connection; if that does not help, its upload is incomplete."
+            )
+        commit.get(part)
+    for name in (*folders.TOKENIZER, "generation_config.json"):
+        if name in commit.hashes:
+            commit.get(name)
+
+
+def _verify_neighbours(commit: _Commit, folder: Path) -> None:
+    """Other files that lie there: transformers looks for more than is fetched here."""
+    for path in folder.iterdir():
+        if path.is_file() and path.suffix not in folders.OTHER_WEIGHTS:
+            commit.verify(path)
+
+
+def _commit(source: HubModel, cache: Path | None) -> _Commit:
     """What the hub says of a revision, or what its cache holds of it."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import HfApi, constants
 
     name, revision = source.repository, source.revision or "main"
     try:
-        answer = HfApi().model_info(name, revision=revision, files_metadata=True)
-    except GatedRepoError as error:
-        raise CheckpointError(
-            f"{name} is gated: its owners grant access. Ask for it on the model's page, log in with "
-            f"`hf auth login`, and try again."
-        ) from error
-    except RepositoryNotFoundError as error:
-        raise CheckpointError(
-            f"The hub has no model {name}, or it is private. Check the spelling of owner and name; for a "
-            f"private model, log in with `hf auth login`."
-        ) from error
-    except RevisionNotFoundError as error:
-        raise CheckpointError(
-            f"{name} has no revision {revision!r} on the hub. Give a branch, a tag or a full commit."
-        ) from error
-    # No connection, a proxy, a server in trouble: the cache is the second source for all of them.
+        # Without a limit of its own this request would wait for a silent hub for ever.
+        answer = HfApi().model_info(
+            name, revision=revision, files_metadata=True, timeout=constants.HF_HUB_ETAG_TIMEOUT
+        )
     except Exception as error:
-        return _cached(source, cache, error)
+        refusal = _refusal(error, name, revision)
+        if refusal is not None:
+            raise CheckpointError(refusal) from error
+        # No connection, a proxy, a server in trouble: the cache is the second source for all of them.
+        return _cached(name, revision, cache, error)
     hashes = {file.rfilename: _hash(file) for file in answer.siblings or ()}
-    return _Repository(name, str(answer.sha), hashes, online=True, cache=cache)
+    return _Commit(name, str(answer.sha), hashes, online=True, cache=cache)
+
+
+def _cached(name: str, revision: str, cache: Path | None, error: Exception) -> _Commit:
+    """The revision as the cache has it, or a refusal with the error that kept the hub away."""
+    commit = cached_commit(name, revision, cache)
+    folder = commit_folder(name, commit, cache)
+    if not (folder / folders.CONFIG).exists():
+        raise CheckpointError(
+            f"{name} at revision {revision} is not in the local cache, and the hub could not be reached "
+            f"({_reason(error)}). Load it once with a connection, or copy a hub cache and point HF_HOME "
+            f"to it. Without either, use `embedded` or a folder."
+        ) from error
+    return _Commit(name, commit, stored_hashes(folder), online=False, cache=cache)
 
 
 def _hash(file: Any) -> str | None:
     return file.lfs.sha256 if file.lfs is not None else file.blob_id
 
 
-def _cached(source: HubModel, cache: Path | None, error: Exception) -> _Repository:
-    """The revision as the hub's cache has it: a commit, or where a branch was when last asked."""
-    revision = source.revision or "main"
-    storage = _storage(source, cache)
-    reference = storage / "refs" / revision
-    commit = reference.read_text().strip() if reference.is_file() else revision
-    folder = storage / "snapshots" / commit
-    if not (folder / folders.CONFIG).exists():
-        raise CheckpointError(
-            f"{source.repository} at revision {revision} is not in the local cache, and the hub could not "
-            f"be reached ({_reason(error)}). Load it once with a connection, or copy a hub cache and "
-            f"point HF_HOME to it. Without either, use `embedded` or a folder."
-        ) from error
-    hashes = {path.name: _stored_hash(path) for path in folder.iterdir()}
-    return _Repository(source.repository, commit, hashes, online=False, cache=cache)
+def _refusal(error: Exception, name: str, revision: str) -> str | None:
+    """The words for what the hub itself refuses; None if the error says nothing about the model."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
-
-def _storage(source: HubModel, cache: Path | None) -> Path:
-    """Where the hub's library keeps a repository."""
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    name = repo_folder_name(repo_id=source.repository, repo_type="model")
-    return Path(cache or constants.HF_HUB_CACHE) / name
-
-
-def _keep_reference(source: HubModel, repository: _Repository) -> None:
-    """Note which commit a branch is, as the hub's library does, so that it is known offline."""
-    path = _storage(source, repository.cache) / "refs" / (source.revision or "main")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(repository.commit)
-
-
-def _stored_hash(path: Path) -> str | None:
-    """The cache stores a file under its hash and links to it from the commit's folder."""
-    return Path(os.readlink(path)).name if path.is_symlink() else None
-
-
-def _verify(path: Path, expected: str | None, what: str) -> None:
-    """Hold a file to its sha256, or to git's hash where the hub knows no other."""
-    if expected is None:
-        raise CheckpointError(
-            f"{what} has no hash to be verified against. Load it once with a connection to the hub."
+    # The first is a kind of the second. The hub lists the files of a gated model and then refuses them.
+    if isinstance(error, GatedRepoError):
+        return (
+            f"{name} is gated: its owners grant access. Ask for it on the model's page, log in with "
+            f"`hf auth login`, and try again."
         )
-    actual = sha256_of(path) if len(expected) == 64 else _git_hash(path)
-    if actual != expected:
-        raise CheckpointError(
-            f"{what} must have the hash {expected}; the file in the cache has {actual}. It was damaged or "
-            f"replaced and is not used. Remove {path.resolve()} and {path}, and load again."
+    if isinstance(error, RepositoryNotFoundError):
+        return (
+            f"The hub has no model {name}, or it is private. Check the spelling of owner and name; for a "
+            f"private model, log in with `hf auth login`."
         )
-
-
-def _git_hash(path: Path) -> str:
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    if isinstance(error, RevisionNotFoundError):
+        return f"{name} has no revision {revision!r} on the hub. Give a branch, a tag or a full commit."
+    return None
 
 
 def _reason(error: Exception) -> str:
-    """The kind of an error and its first words."""
-    words = str(error).strip().splitlines() or ["no words"]
-    return f"{type(error).__name__}: {words[0]}"
+    """The kind of an error and its words in one line."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    # The library says that a file is not here when it could not be fetched; what it met is the cause.
+    if isinstance(error, LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no words'}"

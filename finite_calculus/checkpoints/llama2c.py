@@ -63,9 +63,9 @@ def _tensors(data: bytes, shape: Shape) -> tuple[dict[str, torch.Tensor], int]:
 
     def take(*dims: int) -> np.ndarray:
         nonlocal at
-        found = np.frombuffer(data, "<f4", int(np.prod(dims)), at).reshape(dims)
-        at += found.nbytes
-        return found
+        tensor = np.frombuffer(data, "<f4", int(np.prod(dims)), at).reshape(dims)
+        at += tensor.nbytes
+        return tensor
 
     n, d, h = shape.layers, shape.width, shape.hidden
     grouped = shape.groups * shape.head_width

@@ -1,5 +1,6 @@
 """Load a model as transformers has it: eager attention, evaluation mode, frozen weights."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ from finite_calculus.checkpoints.status import packaged_directory
 
 
 def load(
-    spec: str,
+    spec: str | os.PathLike[str],
     *,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
@@ -79,9 +80,9 @@ def _require_device(device: str | torch.device) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        said = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0]
         raise ValueError(
-            f"`device` must be one that this torch can use; got {str(device)!r} ({said}). Use 'cpu'."
+            f"`device` must be one that this torch can use; got {str(device)!r} ({reason}). Use 'cpu'."
         ) from error
 
 

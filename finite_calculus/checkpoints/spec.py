@@ -5,6 +5,7 @@ then `owner/name`, with `@revision` for a branch, a tag or a commit.
 """
 
 import difflib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,13 +38,16 @@ class HubModel:
 Source = Checkpoint | Folder | HubModel
 
 
-def resolve(spec: str) -> Source:
-    """Decide what a spec means, or say what was tried."""
+def resolve(spec: str | os.PathLike[str]) -> Source:
+    """Decide what a spec means, or say what was tried; a path object is always a folder."""
+    if isinstance(spec, os.PathLike):
+        return Folder(Path(spec).expanduser())
     if spec in KNOWN:
         return KNOWN[spec]
-    path = Path(spec).expanduser()
-    if spec and (spec[0] in "./~" or path.is_absolute() or path.exists()):
-        return Folder(path)
+    # Unlike those of pathlib, these raise for no spelling: neither ~no-such-user nor a name that is too long.
+    path = os.path.expanduser(spec)
+    if spec and (spec[0] in "./~" or os.path.isabs(path) or os.path.exists(path)):
+        return Folder(Path(path))
     match = _HUB_ID.fullmatch(spec)
     if match is not None and ".." not in spec:
         return HubModel(match["repository"], match["revision"])

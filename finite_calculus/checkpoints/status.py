@@ -78,13 +78,13 @@ def _in_hub_cache(source: Hub, cache: Path | str | None) -> bool:
     from huggingface_hub import try_to_load_from_cache  # slow to import, and optional
 
     wanted = ("config.json", "model.safetensors", "tokenizer.json")
-    find = [
+    paths = [
         try_to_load_from_cache(
             source.repository, file, cache_dir=hub_cache(cache), revision=source.revision
         )
         for file in wanted
     ]
-    return all(isinstance(found, str) for found in find)
+    return all(isinstance(path, str) for path in paths)
 
 
 def _listed(known: Checkpoint, cache: Path | str | None) -> Listing:

@@ -59,5 +59,5 @@ def _words() -> list[str]:
             tasks.question(task, "00"),
         ]
     texts += [tasks.record("corrupt", name, "A") for name in tasks.CATEGORIES]
-    found = dict.fromkeys(piece for text in texts for piece in re.findall(_PIECES, text))
-    return [piece for piece in found if len(piece) > 1 and not piece.isdigit()]
+    pieces = dict.fromkeys(piece for text in texts for piece in re.findall(_PIECES, text))
+    return [piece for piece in pieces if len(piece) > 1 and not piece.isdigit()]

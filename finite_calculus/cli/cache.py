@@ -74,14 +74,16 @@ def evict(
     from finite_calculus.cache import evict as plan, execute_evictions
     from finite_calculus.search.specs import parse_numbers
 
-    asked = Question(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
-    with captured(asked) as (instrument, capture):
+    question = Question(
+        model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
+    )
+    with captured(question) as (instrument, capture):
         keep = () if protect is None else parse_numbers(protect, limit=len(capture.ids))
         plans = or_refuse(lambda: plan(capture, budget, relative=not absolute, protect=keep))
         plans = execute_evictions(instrument, capture, plans)
         edits = [item.edit for item in plans if item.edit is not None]
         text = _generated(instrument, capture, edits, generate)
-    print(headline(asked, capture))
+    print(headline(question, capture))
     total = sum(len(item.tokens) for item in plans)
     rows = [
         [
@@ -97,8 +99,8 @@ def evict(
     columns = ["layer", "evicted", "‖Δo‖", "budget", *_LOCAL, "effect"]
     show(f"{total} entries evicted in {len(plans)} layers", columns, rows)
     _show_generated(text)
-    found = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
-    save(json_file, described(asked, capture, evictions=found, generated=text))
+    evictions = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
+    save(json_file, described(question, capture, evictions=evictions, generated=text))
 
 
 @app.command()
@@ -134,13 +136,15 @@ def restore(
     """
     from finite_calculus.cache import execute_repairs, restore as repair
 
-    asked = Question(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
-    with captured(asked) as (instrument, capture):
-        found = or_refuse(lambda: repair(capture, bits, count, method=method))  # pyright: ignore
-        found = execute_repairs(instrument, capture, found)
-        edits = [edit for item in found for edit in item.edits]
+    question = Question(
+        model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
+    )
+    with captured(question) as (instrument, capture):
+        repairs = or_refuse(lambda: repair(capture, bits, count, method=method))  # pyright: ignore
+        repairs = execute_repairs(instrument, capture, repairs)
+        edits = [edit for item in repairs for edit in item.edits]
         text = _generated(instrument, capture, edits, generate)
-    print(headline(asked, capture))
+    print(headline(question, capture))
     rows = [
         [
             str(item.layer),
@@ -151,13 +155,13 @@ def restore(
             *_local(item.local),
             f"{item.effect:+.4f}",
         ]
-        for item in found
+        for item in repairs
     ]
     columns = ["layer", "tokens", "error", "after", "relative", *_LOCAL, "effect"]
     show(f"{bits} bits, {count} entries restored at each layer by {method}", columns, rows)
     _show_generated(text)
-    repairs = [_json(item) for item in found]
-    save(json_file, described(asked, capture, repairs=repairs, generated=text))
+    entries = [_json(item) for item in repairs]
+    save(json_file, described(question, capture, repairs=entries, generated=text))
 
 
 _LOCAL = ["executed ‖Δo‖", "local error", "its bound"]
@@ -170,8 +174,8 @@ def _local(check: "LocalCheck | None") -> list[str]:
 
 
 def _json(item: Any) -> dict[str, Any]:
-    found = {name: value for name, value in vars(item).items() if name != "local"}
-    return found | {"local": None if item.local is None else asdict(item.local)}
+    entry = {name: value for name, value in vars(item).items() if name != "local"}
+    return entry | {"local": None if item.local is None else asdict(item.local)}
 
 
 def _generated(
@@ -186,5 +190,5 @@ def _generated(
 
 def _show_generated(text: dict[str, str] | None) -> None:
     if text is not None:
-        rows = [[name, repr(found)] for name, found in text.items()]
+        rows = [[name, repr(words)] for name, words in text.items()]
         show("generated, all layers together", ["cache", "generated"], rows)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass
 class Question:
-    """The options that every command of a search takes; `captured` adds where the model came from."""
+    """The options that every command of a search takes; `captured` adds what the model is."""
 
     model: str
     prompt: str | None
@@ -37,7 +37,9 @@ class Question:
     layers: str
     device: str
     quiet: bool
+    json_file: Path | None
     origin: "Origin | None" = field(default=None, init=False)
+    fingerprint: dict[str, str] = field(default_factory=dict, init=False)
 
     @property
     def label(self) -> str:
@@ -49,19 +51,20 @@ class Question:
 def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
     """The model attached and the prompt captured; a mistake in the options ends the command."""
     require_extra("models")
-    from finite_calculus.checkpoints import load, origin_of
+    from finite_calculus.checkpoints import load, origin_of, require_tokenizer
     from finite_calculus.models import attach
 
     say = (lambda text: None) if question.quiet else (lambda text: print(text, flush=True))
     text = prompt_text(question)
     say(f"loading {question.model} ...")
-    model, tokenizer = or_refuse(lambda: load(question.model, device=question.device))
+    model, loaded = or_refuse(lambda: load(question.model, device=question.device))
+    tokenizer = or_refuse(lambda: require_tokenizer(model, loaded))
     question.origin = origin_of(model)
-    if tokenizer is None:
-        raise typer.BadParameter(
-            f"{question.label} has no tokenizer, and a prompt is text. "
-            f"Save its tokenizer beside the model with save_pretrained."
-        )
+    if question.json_file is not None:
+        # Only for a record: the hash of the weights of a large model takes seconds.
+        from native_checks.fingerprint import fingerprint
+
+        question.fingerprint = fingerprint(model)
     text = or_refuse(lambda: in_chat(question, tokenizer, text))
     with ExitStack() as stack:
         instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))
@@ -135,12 +138,12 @@ def headline(question: Question, capture: "Capture") -> str:
 
 
 def described(question: Question, capture: "Capture", **more: Any) -> dict[str, Any]:
-    """The head of every JSON file: what was asked, with the command and the versions that answered."""
+    """The head of every JSON file: what was asked, how, of which model, and by which versions."""
     return {
         "command": shlex.join(["finite-calculus", *sys.argv[1:]]),
         "made_with": {name: version(name) for name in ("finite_calculus", "torch", "transformers")},
         "model": question.label,
-        "source": {} if question.origin is None else question.origin.record(),
+        "fingerprint": question.fingerprint,
         "tokens": len(capture.ids),
         "answer": question.answer,
         "versus": question.versus,

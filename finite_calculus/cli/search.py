@@ -1,6 +1,6 @@
 """`finite-calculus score` and `execute`: rank edits from one backward pass, and run them on the model."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -29,13 +29,13 @@ from finite_calculus.cli.question import (
     or_refuse,
     prompt_text,
     save,
-    show,
     token,
 )
+from finite_calculus.cli.rows import certified_counts, row_entry, show_rows, summary_lines
 
 if TYPE_CHECKING:
     from finite_calculus.models import Capture, Instrument
-    from finite_calculus.search import Executed, Family, Row, ScoreTable
+    from finite_calculus.search import Executed, Family, ScoreTable
     from finite_calculus.search.table import Side
 
 
@@ -90,9 +90,11 @@ def score(
     from finite_calculus.search import certify_table, score as score_family
 
     side = _side(towards)
-    asked = Question(model, prompt, prompt_file, chat, answer, versus, layers, device, quiet)
-    with captured(asked) as (instrument, capture):
-        family = or_refuse(lambda: _family(instrument, asked, capture, span, odds, donor_file))
+    question = Question(
+        model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
+    )
+    with captured(question) as (instrument, capture):
+        family = or_refuse(lambda: _family(instrument, question, capture, span, odds, donor_file))
         precision = torch.float32 if single else torch.float64
         table = or_refuse(
             lambda: score_family(capture, family, dtype=precision, tokenizer=instrument.tokenizer)
@@ -102,15 +104,17 @@ def score(
                 print(f"certifying {len(table)} candidates ...", flush=True)
             table = certify_table(table)
         done, stopped = _executed(instrument, table, execute, budget, side, quiet)
-    print(headline(asked, capture))
-    print("\n".join(_summary(table)))
+    print(headline(question, capture))
+    print("\n".join(summary_lines(table)))
     rows = table.topk(max(top, execute), towards=side)
-    _show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done)
+    show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done)
     if stopped is not None:
         print(f"{len(done)} executed; stopped: {stopped}")
-    content = described(asked, capture, candidates=len(table), towards=towards, **_certain(table))
-    content |= {"rows": [_json_row(row, done) for row in rows], "stopped": stopped}
-    content["executed"] = [_json_row(item.row, done) for item in done.values()]
+    content: dict[str, Any] = described(
+        question, capture, candidates=len(table), towards=towards, **certified_counts(table)
+    )
+    content |= {"rows": [row_entry(row, done) for row in rows], "stopped": stopped}
+    content["executed"] = [row_entry(item.row, done) for item in done.values()]
     save(json_file, content)
 
 
@@ -150,18 +154,21 @@ def execute(
     from finite_calculus.search import execute_rows, score as score_edits
     from finite_calculus.search.specs import parse_edit
 
-    asked = Question(model, prompt, prompt_file, chat, answer, versus, "all", device, quiet)
-    with captured(asked) as (instrument, capture):
+    question = Question(
+        model, prompt, prompt_file, chat, answer, versus, "all", device, quiet, json_file
+    )
+    with captured(question) as (instrument, capture):
         edits = [or_refuse(lambda text=text: parse_edit(text, capture)) for text in edit]
         table = or_refuse(lambda: score_edits(capture, edits, tokenizer=instrument.tokenizer))
         done = execute_rows(instrument, table, range(len(table)), quiet=quiet)
-    print(headline(asked, capture))
-    found = {item.row.index: item for item in done}
-    _show_rows(f"{len(done)} executed", table.rows(), found, names=edit)
+    print(headline(question, capture))
+    by_row = {item.row.index: item for item in done}
+    show_rows(f"{len(done)} executed", table.rows(), by_row, names=edit)
     rows = [
-        _json_row(row, found) | {"edit": text} for row, text in zip(table.rows(), edit, strict=True)
+        row_entry(row, by_row) | {"edit": text}
+        for row, text in zip(table.rows(), edit, strict=True)
     ]
-    save(json_file, described(asked, capture, rows=rows))
+    save(json_file, described(question, capture, rows=rows))
 
 
 def _side(towards: str) -> "Side":
@@ -172,7 +179,7 @@ def _side(towards: str) -> "Side":
 
 def _family(
     instrument: "Instrument",
-    asked: Question,
+    question: Question,
     capture: "Capture",
     span: int,
     odds: str | None,
@@ -186,12 +193,12 @@ def _family(
         return sweep_family([float(piece) for piece in odds.split(",")], width=span)
     if donor_file is None:
         return span_family(span)
-    text = prompt_text(replace(asked, prompt=None, prompt_file=donor_file))
-    text = in_chat(asked, instrument.tokenizer, text)
+    text = prompt_text(replace(question, prompt=None, prompt_file=donor_file))
+    text = in_chat(question, instrument.tokenizer, text)
     donor = instrument.capture(
         text,
-        answer=token(asked.answer),
-        versus=token(asked.versus),
+        answer=token(question.answer),
+        versus=token(question.versus),
         layers=[layer.layer for layer in capture.layers],
     )
     if len(donor.ids) != len(capture.ids):
@@ -218,86 +225,7 @@ def _executed(
         order = table.order(count, towards=side)
         done = execute_rows(instrument, table, order, quiet=quiet)
         return {item.row.index: item for item in done}, None
-    found = or_refuse(
+    check = or_refuse(
         lambda: verify_top(instrument, table, count, budget=budget, towards=side, quiet=quiet)
     )
-    return {item.row.index: item for item in found.executed}, found.stopped
-
-
-def _summary(table: "ScoreTable") -> list[str]:
-    kinds = len({part.kind.name for part in table.parts if part.kind is not None})
-    lines = [f"{len(table)} candidates: {kinds} kinds of edits, every place, every layer"]
-    found = _certain(table)
-    if found:
-        share = found["certified_pairs"] / max(1, found["pairs"])
-        lines.append(
-            f"certified: {found['certified_signs']} of {len(table)} signs, "
-            f"{found['certified_pairs']} of {found['pairs']} pairs ({share:.1%})"
-        )
-        if found["tightness"]:
-            low, _, median, _, high = found["tightness"].values()
-            lines.append(
-                f"bound over actual error of the first order: median {median:.3g}, "
-                f"{low:.3g} to {high:.3g} for nine in ten"
-            )
-    return lines
-
-
-def _certain(table: "ScoreTable") -> dict[str, Any]:
-    from finite_calculus.search import counts, tightness
-
-    if table.certificate is None:
-        return {}
-    found = counts(table.certificate)
-    return {
-        "certified_signs": found.signs,
-        "certified_pairs": found.pairs,
-        "pairs": found.all_pairs,
-        "tightness": {str(q): ratio for q, ratio in tightness(table).items()},
-    }
-
-
-def _show_rows(
-    title: str, rows: "Any", done: "dict[int, Executed]", names: list[str] | None = None
-) -> None:
-    split = any(row.value or row.interaction for row in rows)
-    columns = ["layer", "tokens", "text", "edit", "predicted"]
-    columns += ["key", "value", "both"] if split else []
-    certified = any(row.bound is not None for row in rows)
-    columns += ["first-order", "± bound"] if certified else []
-    columns += ["executed", "local error", "its bound"] if done else []
-    shown = []
-    for place, row in enumerate(rows):
-        kind = row.kind if names is None else names[place]
-        line = [str(row.layer), _tokens(row), repr(row.text), kind]
-        parts = (row.key, row.value, row.interaction) if split else ()
-        line += [f"{number:+.4f}" for number in (row.effect, *parts)]
-        if certified:
-            line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"]
-        if done:
-            item = done.get(row.index)
-            line += (
-                ["", "", ""]
-                if item is None
-                else [f"{item.effect:+.4f}", f"{item.local.error:.1e}", f"{item.local.bound:.1e}"]
-            )
-        shown.append(line)
-    show(title, columns, shown)
-
-
-def _tokens(row: "Row") -> str:
-    if len(row.tokens) > 2 and row.tokens == tuple(range(row.tokens[0], row.tokens[-1] + 1)):
-        return f"{row.tokens[0]}-{row.tokens[-1]}"
-    return ",".join(map(str, row.tokens))
-
-
-def _json_row(row: "Row", done: "dict[int, Executed]") -> dict[str, Any]:
-    item = done.get(row.index)
-    found = asdict(row)
-    if item is not None:
-        found["executed"] = {
-            "effect": item.effect,
-            "margin": item.margin,
-            "local": asdict(item.local),
-        }
-    return found
+    return {item.row.index: item for item in check.executed}, check.stopped

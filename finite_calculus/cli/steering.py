@@ -64,8 +64,10 @@ def steer(
     from finite_calculus.search import check_preserving, steer as solve
     from finite_calculus.search.specs import parse_numbers, parse_request
 
-    asked = Question(model, prompt, prompt_file, chat, answer, versus, str(layer), device, quiet)
-    with captured(asked) as (instrument, capture):
+    question = Question(
+        model, prompt, prompt_file, chat, answer, versus, str(layer), device, quiet, json_file
+    )
+    with captured(question) as (instrument, capture):
         limit = len(capture.ids)
         requests = [or_refuse(lambda r=r: parse_request(r, limit=limit)) for r in ratio]
         moved = None
@@ -73,41 +75,45 @@ def steer(
             tokens, _, amount = shift.rpartition(":")
             places = or_refuse(lambda: parse_numbers(tokens, limit=limit))
             moved = KeyShift(layer, places, or_refuse(lambda: float(amount)))
-        found = or_refuse(lambda: solve(instrument, capture, layer, head, requests, shift=moved))
-        kept = check_preserving(instrument, capture, layer, head)
-    print(headline(asked, capture))
+        steering = or_refuse(lambda: solve(instrument, capture, layer, head, requests, shift=moved))
+        check = check_preserving(instrument, capture, layer, head)
+    print(headline(question, capture))
     columns = ["request", "asked", "before", "after shift", "achieved", "log ratio off by"]
     rows = []
-    for text, asked_for, *seen in zip(
-        ratio, requests, found.before, found.shifted, found.achieved, strict=True
+    for text, request, *ratios in zip(
+        ratio, requests, steering.before, steering.shifted, steering.achieved, strict=True
     ):
-        off = math.log(seen[2] / asked_for.ratio)
-        rows.append([text, f"{asked_for.ratio:g}", *(f"{s:.6g}" for s in seen), f"{off:+.1e}"])
+        off = math.log(ratios[2] / request.ratio)
+        rows.append(
+            [text, f"{request.ratio:g}", *(f"{number:.6g}" for number in ratios), f"{off:+.1e}"]
+        )
     show(f"layer {layer}, head {head}: native attention ratios", columns, rows)
     print(
-        f"edit of the head's input: norm {found.edit_norm:.4g}, rank {found.control.rank}, "
-        f"{'feasible' if found.control.feasible else 'NOT feasible'}; executed effect "
-        f"{found.effect:+.4f}"
+        f"edit of the head's input: norm {steering.edit_norm:.4g}, rank {steering.control.rank}, "
+        f"{'feasible' if steering.control.feasible else 'NOT feasible'}; executed effect "
+        f"{steering.effect:+.4f}"
     )
     print(
-        f"attention-preserving directions: {kept.kept} of {kept.inputs}. One of them, executed at the "
-        f"input's own norm: largest change of a weight {kept.moved:.1e}, of the output "
-        f"{kept.response:.1e} (float32 allows {kept.bound:.1e}); a controllable direction of that "
-        f"size: {kept.other:.1e}"
+        f"attention-preserving directions: {check.kept} of {check.inputs}. One of them, executed at the "
+        f"input's own norm: largest change of a weight {check.moved:.1e}, of the output "
+        f"{check.response:.1e} (float32 allows {check.bound:.1e}); a controllable direction of that "
+        f"size: {check.other:.1e}"
     )
-    content = described(asked, capture, layer=layer, head=head, feasible=found.control.feasible)
+    content = described(
+        question, capture, layer=layer, head=head, feasible=steering.control.feasible
+    )
     content |= {
         "requests": [asdict(request) for request in requests],
-        "before": found.before,
-        "shifted": found.shifted,
-        "achieved": found.achieved,
-        "residual": found.control.residual.tolist(),
-        "edit": found.control.edit.tolist(),
-        "edit_norm": found.edit_norm,
-        "effect": found.effect,
-        "preserving": asdict(kept),
+        "before": steering.before,
+        "shifted": steering.shifted,
+        "achieved": steering.achieved,
+        "residual": steering.control.residual.tolist(),
+        "edit": steering.control.edit.tolist(),
+        "edit_norm": steering.edit_norm,
+        "effect": steering.effect,
+        "preserving": asdict(check),
     }
     save(json_file, content)
-    if not found.control.feasible:
-        print(f"The residual of the log ratios is {found.control.residual.tolist()}.")
-    raise typer.Exit(0 if found.control.feasible else 1)
+    if not steering.control.feasible:
+        print(f"The residual of the log ratios is {steering.control.residual.tolist()}.")
+    raise typer.Exit(0 if steering.control.feasible else 1)

@@ -152,7 +152,12 @@ REFUSALS = {
     "no weights": (_drop(WEIGHTS), "there are no weights to load"),
     "adapter": (
         _drop("config.json", WEIGHTS, add=("adapter_config.json", "adapter_model.safetensors")),
-        "holds an adapter alone, without the model",
+        r"holds an adapter \(adapter_config.json\), whose model is another one",
+    ),
+    "adapter beside a model": (_drop(add=("adapter_config.json",)), "holds an adapter"),
+    "quantised": (
+        _with_config(quantization_config={"quant_method": "gptq", "bits": 4}),
+        r"asks for quantised weights \(quantization_config\), whose arithmetic is not",
     ),
     "damaged weights": (_cut(WEIGHTS), "transformers cannot load .*: Safetensor"),
     "more layers than weights": (
@@ -213,5 +218,5 @@ def test_an_index_names_safetensors_beside_it_and_nothing_else(index: str, said:
 def test_without_a_tokenizer_ids_work_and_a_prompt_of_the_gate_is_refused(tmp_path: Path):
     load("tiny-llama")[0].save_pretrained(tmp_path / "bare")
     assert load(str(tmp_path / "bare"))[1] is None
-    with pytest.raises(CheckpointError, match=r"bare \(folder\) has no tokenizer, so that it"):
+    with pytest.raises(CheckpointError, match=r"bare \(folder\) has no tokenizer, and a prompt"):
         gate(str(tmp_path / "bare"), prompt="A B", references=())

@@ -31,8 +31,8 @@ from finite_calculus.checkpoints import CheckpointError
 from finite_calculus.checkpoints.hub import snapshot
 from finite_calculus.checkpoints.spec import HubModel
 try:
-    found = snapshot(HubModel({name!r}, {revision!r}))
-    print(json.dumps({{"commit": found.commit, "folder": str(found.folder)}}))
+    here = snapshot(HubModel({name!r}, {revision!r}))
+    print(json.dumps({{"commit": here.commit, "folder": str(here.folder)}}))
 except CheckpointError as error:
     print(json.dumps({{"refused": str(error)}}))
 """
@@ -50,9 +50,9 @@ def loaded(hub: Hub, home: Path, spec: str = NAME) -> dict[str, str]:
 
 
 def fetched(
-    hub: Hub, home: Path, *, name: str = NAME, revision: str | None = None
+    hub: Hub, home: Path, *, name: str = NAME, revision: str | None = None, **more: str
 ) -> dict[str, Any]:
-    return child(FETCH.format(name=name, revision=revision), hub.endpoint, home)
+    return child(FETCH.format(name=name, revision=revision), hub.endpoint, home, **more)
 
 
 def closed_endpoint() -> str:
@@ -110,9 +110,9 @@ def test_served_bytes_that_differ_from_the_advertised_hash_are_refused(
 ) -> None:
     right = (folders["tiny-qwen2"] / "model.safetensors").read_bytes()
     hub.replaced["model.safetensors"] = right[:-1] + bytes([right[-1] ^ 1])
-    said = fetched(hub, tmp_path)["refused"]
-    assert "model.safetensors of owner/tiny@" in said
-    assert "damaged or replaced and is not used. Remove" in said
+    refusal = fetched(hub, tmp_path)["refused"]
+    assert "model.safetensors of owner/tiny@" in refusal
+    assert "damaged or replaced and is not used. Remove" in refusal
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
@@ -124,8 +124,14 @@ def test_a_forged_file_in_the_cache_is_refused(hub, tmp_path, file: str, online:
     blob.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     if not online:
         hub.endpoint = closed_endpoint()
-    said = fetched(hub, tmp_path)["refused"]
-    assert f"{file} of {NAME}@{folder.name} must have the hash {blob.name}" in said
+    refusal = fetched(hub, tmp_path)["refused"]
+    assert f"{file} of {NAME}@{folder.name} must have the hash {blob.name}" in refusal
+    assert f"Remove {blob} and {folder / file}, and load again" in refusal
+    if online:
+        blob.unlink()
+        (folder / file).unlink()
+        assert fetched(hub, tmp_path)["folder"] == str(folder)
+        assert blob.read_bytes() == content
 
 
 def test_weights_put_beside_the_cache_are_refused_online_and_offline(
@@ -139,6 +145,34 @@ def test_weights_put_beside_the_cache_are_refused_online_and_offline(
     assert "has no hash to be verified against" in fetched(hub, tmp_path)["refused"]
 
 
+@pytest.mark.parametrize("file", ["adapter_config.json", "chat_template.json"])
+@pytest.mark.parametrize("online", [True, False])
+def test_a_file_that_the_commit_has_not_is_refused(hub, tmp_path, file: str, online: bool) -> None:
+    folder = Path(fetched(hub, tmp_path)["folder"])
+    (folder / file).write_text("{}")
+    if not online:
+        hub.endpoint = closed_endpoint()
+    refusal = fetched(hub, tmp_path)["refused"]
+    # Offline the folder is all that is known of the commit, and an adapter in it is refused first.
+    adapter = file == "adapter_config.json" and not online
+    assert (
+        "holds an adapter" if adapter else f"{file} of {NAME}@{folder.name} has no hash"
+    ) in refusal
+
+
+def test_what_else_another_program_fetched_of_the_commit_is_verified_too(
+    hub, tmp_path, folders
+) -> None:
+    files = {path.name: path.read_bytes() for path in folders["tiny-qwen2"].iterdir()}
+    hub.repositories[NAME].commit(files | {"README.md": b"words", "other.bin": b"a pickle"})
+    get = f"from huggingface_hub import hf_hub_download as get; get({NAME!r}, 'README.md'); "
+    child(get + f"get({NAME!r}, 'other.bin'); print(0)", hub.endpoint, tmp_path)
+    folder = Path(fetched(hub, tmp_path)["folder"])
+    assert (folder / "other.bin").exists()
+    (folder / "README.md").resolve().write_bytes(b"wards")
+    assert "README.md of owner/tiny@" in fetched(hub, tmp_path)["refused"]
+
+
 def test_a_cached_revision_is_served_without_a_network(hub, tmp_path) -> None:
     online = fetched(hub, tmp_path)
     hub.endpoint = closed_endpoint()
@@ -150,17 +184,40 @@ def test_a_cached_revision_is_served_without_a_network(hub, tmp_path) -> None:
     )
 
 
-def test_without_network_and_cache_the_refusal_says_what_to_do(hub, tmp_path) -> None:
-    hub.endpoint = closed_endpoint()
-    said = fetched(hub, tmp_path)["refused"]
-    assert "the hub could not be reached (ConnectError" in said
-    assert "point HF_HOME to it. Without either, use `embedded`" in said
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        ("nobody listens", "ConnectError: "),
+        ("no answer", "ReadTimeout: "),
+        ("an error", "HfHubHTTPError: Server error '503"),
+        ("told to be offline", "OfflineModeIsEnabled: "),
+    ],
+)
+def test_without_the_hub_its_cache_serves_and_an_empty_cache_is_refused_with_the_way_out(
+    hub, tmp_path, trouble: str, reason: str
+) -> None:
+    online = fetched(hub, tmp_path / "full")
+    with socket.socket() as silent:
+        more = {"HF_HUB_OFFLINE": "1"} if trouble == "told to be offline" else {}
+        if trouble == "nobody listens":
+            hub.endpoint = closed_endpoint()
+        elif trouble == "an error":
+            hub.in_trouble = True
+        elif trouble == "no answer":
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            hub.endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            more = {"HF_HUB_ETAG_TIMEOUT": "1"}
+        assert fetched(hub, tmp_path / "full", **more) == online
+        refusal = fetched(hub, tmp_path / "empty", **more)["refused"]
+    assert f"the hub could not be reached ({reason}" in refusal
+    assert "point HF_HOME to it. Without either, use `embedded`" in refusal
 
 
 def test_a_known_name_of_the_hub_is_refused_with_its_pinned_revision(hub, tmp_path) -> None:
     hub.endpoint = closed_endpoint()
-    said = loaded(hub, tmp_path, "qwen2.5-0.5b-instruct")["refused"]
-    assert "at revision 7ae557604adf67be50417f59c2c2f167def9a775 is not in the local" in said
+    refusal = loaded(hub, tmp_path, "qwen2.5-0.5b-instruct")["refused"]
+    assert "at revision 7ae557604adf67be50417f59c2c2f167def9a775 is not in the local" in refusal
 
 
 def test_what_the_hub_has_not_is_refused_by_name(hub, tmp_path) -> None:
@@ -172,16 +229,18 @@ def test_what_the_hub_has_not_is_refused_by_name(hub, tmp_path) -> None:
 
 def test_a_gated_repository_is_refused_with_the_way_in(hub, tmp_path) -> None:
     hub.gated.add(NAME)
-    said = fetched(hub, tmp_path)["refused"]
-    assert "is gated: its owners grant access. Ask for it" in said
-    assert "hf auth login" in said
+    refusal = fetched(hub, tmp_path)["refused"]
+    assert "is gated: its owners grant access. Ask for it" in refusal
+    assert "hf auth login" in refusal
+    # As on the real hub, the files are listed to everybody.
+    assert any("/revision/main" in path for _, path, _ in hub.requests)
 
 
 def test_a_download_that_never_ends_well_is_refused(hub, tmp_path) -> None:
     hub.replaced["model.safetensors"] = b"short"
-    said = fetched(hub, tmp_path)["refused"]
-    assert "model.safetensors of owner/tiny@" in said
-    assert "could not be downloaded (OSError" in said
+    refusal = fetched(hub, tmp_path)["refused"]
+    assert "model.safetensors of owner/tiny@" in refusal
+    assert "could not be downloaded (OSError" in refusal
 
 
 def test_only_the_parts_that_an_index_names_are_fetched(hub, tmp_path, folders) -> None:
@@ -200,14 +259,14 @@ def test_only_the_parts_that_an_index_names_are_fetched(hub, tmp_path, folders) 
     assert not asked & {"consolidated.safetensors", "pytorch_model.bin"}
     (parted / parts[0]).unlink()
     hub.publish("owner/parted", parted)
-    said = fetched(hub, tmp_path, name="owner/parted")["refused"]
-    assert f"lacks {parts[0]}, a part that its index names" in said
+    refusal = fetched(hub, tmp_path, name="owner/parted")["refused"]
+    assert f"lacks {parts[0]}, a part that its index names" in refusal
 
 
 def test_the_architecture_of_a_hub_model_needs_its_configuration_only(hub, tmp_path) -> None:
     program = (
         "import json; from finite_calculus.checkpoints import architecture as a; "
-        f"found = a({NAME!r}); print(json.dumps([found.layers, found.heads, found.context]))"
+        f"shape = a({NAME!r}); print(json.dumps([shape.layers, shape.heads, shape.context]))"
     )
     assert child(program, hub.endpoint, tmp_path) == [3, 4, 512]
     files = {path.rsplit("/", 1)[1] for _, path, _ in hub.requests if "/resolve/" in path}
@@ -222,7 +281,9 @@ def test_score_and_preflight_take_a_hub_id_and_print_its_commit(hub, tmp_path) -
     done = command("score", "--model", f"{NAME}@main", *options, "--json", str(target), **place)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{NAME}@{commit}, " in done.stdout
-    assert json.loads(target.read_text())["source"]["source_commit"] == commit
+    record = json.loads(target.read_text())["fingerprint"]
+    assert record["source_commit"] == commit
+    assert record["weights"] == weights_hash(load("tiny-qwen2")[0])
     done = command("preflight", NAME, "--only-target", "--quiet", **place)
     assert (done.returncode, done.stdout.strip()) == (0, f"gate open: {NAME}@{commit}"), done.stderr
     done = command("preflight", "owner/nonesuch", "--only-target", **place)

@@ -25,8 +25,13 @@ def test_what_exists_or_is_written_as_a_path_is_a_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert resolve("owner/name") == Folder(Path("owner/name"))
     assert resolve("~/owner") == Folder(tmp_path / "owner")
-    for written in (".", "../elsewhere", str(tmp_path / "missing")):
+    for written in (".", "../elsewhere", str(tmp_path / "missing"), "~no-such-user/there"):
         assert resolve(written) == Folder(Path(written))
+
+
+def test_a_path_object_is_a_folder_whatever_its_name():
+    assert resolve(Path("embedded")) == Folder(Path("embedded"))
+    assert resolve(Path("owner/name")) == Folder(Path("owner/name"))
 
 
 def test_a_folder_is_recorded_by_its_base_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -49,7 +54,11 @@ def test_owner_and_name_are_a_hub_id_with_an_optional_revision(spec: str, expect
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "gpt-5", "a/b/c", "owner/name@", "owner/name@../x", "owner name/x", "https:x/y"]
+    "spec",
+    [
+        *("", "gpt-5", "a/b/c", "owner/name@", "owner/name@../x", "owner name/x", "https:x/y"),
+        *("a" * 5000, "nul\0"),
+    ],
 )
 def test_anything_else_is_refused_with_what_was_tried(spec: str):
     said = r"known name, a folder or a hub id; got .*no such folder.*owner/name@revision"

@@ -1,7 +1,9 @@
 """A Hugging Face hub on 127.0.0.1: the few endpoints that huggingface_hub asks, served from memory.
 
 Repositories are made of commits, each a set of files. The server can be told to misbehave: to drop a
-connection halfway, to serve other bytes than it advertises, or to gate a repository.
+connection halfway, to serve other bytes than it advertises, to gate a repository, or to be in trouble.
+Like the real hub, it lists the files of a gated repository and refuses each of them, and answers 401
+rather than 404 to somebody without a token who asks for a repository that is not there.
 """
 
 import hashlib
@@ -44,6 +46,7 @@ class Hub:
 
     repositories: dict[str, Repository] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
+    in_trouble: bool = False
     # Files whose next GET breaks off after half of the bytes.
     broken_once: set[str] = field(default_factory=set)
     # Files that are served with these bytes, under the hash and size of the right ones.
@@ -76,7 +79,7 @@ def serve() -> Iterator[Hub]:
         thread.join()
 
 
-def environment(endpoint: str, home: Path) -> dict[str, str]:
+def environment(endpoint: str, home: Path, **more: str) -> dict[str, str]:
     """The variables of a child process that knows this hub only, with a cache of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return kept | {
@@ -89,29 +92,26 @@ def environment(endpoint: str, home: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "1",
         "COLUMNS": "400",
+        **more,
     }
 
 
-def child(program: str, endpoint: str, home: Path) -> Any:
+def child(program: str, endpoint: str, home: Path, **more: str) -> Any:
     """What a program printed last, as JSON, run by a fresh interpreter that knows this hub only."""
-    done = run([sys.executable, "-c", program], endpoint, home)
+    done = run([sys.executable, "-c", program], environment(endpoint, home, **more))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def command(*arguments: str, endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
     """`finite-calculus` in a child process that knows this hub only."""
-    return run([sys.executable, "-m", "finite_calculus.cli", *arguments], endpoint, home)
+    words = [sys.executable, "-m", "finite_calculus.cli", *arguments]
+    return run(words, environment(endpoint, home))
 
 
-def run(words: list[str], endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
+def run(words: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=environment(endpoint, home),
+        words, capture_output=True, text=True, check=False, cwd=ROOT, env=variables
     )
 
 
@@ -135,10 +135,12 @@ class _Handler(BaseHTTPRequestHandler):
         resolved = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
         match = listing or resolved
         repository = self.hub.repositories.get(match[1]) if match else None
+        if self.hub.in_trouble:
+            return self._error(503, "")
         if match is None or repository is None:
-            return self._error(404, "RepoNotFound")
-        if match[1] in self.hub.gated:
-            return self._error(403, "GatedRepo")
+            return self._error(401, "RepoNotFound")
+        if resolved and match[1] in self.hub.gated:
+            return self._error(401, "GatedRepo")
         commit = repository.branches.get(match[2], match[2])
         if commit not in repository.commits:
             return self._error(404, "RevisionNotFound")
