@@ -19,8 +19,6 @@ from finite_calculus.harness.settings import ModelSettings, StudySettings
 from finite_calculus.provenance.files import replace_file
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from finite_calculus.models import Instrument
 
 LOGGER = logging.getLogger("finite_calculus.harness")
@@ -31,10 +29,17 @@ class ModelSubject:
     """An attached native model; `instrument` captures, predicts and executes."""
 
     instrument: "Instrument"
-    tokenizer: Any
+    optional_tokenizer: Any
 
     @property
-    def model(self) -> "PreTrainedModel":
+    def tokenizer(self) -> Any:
+        """The model's tokenizer; an error where it has none, since token ids alone would work."""
+        from finite_calculus.checkpoints import require_tokenizer
+
+        return require_tokenizer(self.model, self.optional_tokenizer)
+
+    @property
+    def model(self) -> Any:
         """The model itself."""
         return self.instrument.model
 
@@ -63,7 +68,7 @@ class ModelSubject:
         target = out / PREFLIGHT
         if target.exists() and _saved_open(target, run):
             return
-        report = preflight(self.model, self.tokenizer, prompt=prompt)
+        report = preflight(self.model, self.optional_tokenizer, prompt=prompt)
         content = {"run": run, **dataclasses.asdict(report)}
         replace_file(target, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
         LOGGER.info("preflight: %d checks, %s", len(report.checks), report.lines()[-1])
