@@ -10,13 +10,13 @@ from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.prefix import run_last
 from finite_calculus.models.support import Site
 from native_checks.bench import Bench
-from native_checks.records import Check, compared
+from native_checks.records import GateCheck, compared
 
 # Steps relative to the size of the write, from large against curvature to small against rounding.
 _STEPS = tuple(2.0**-k for k in range(12))
 
 
-def gradient_matches_differences(bench: Bench) -> Check:
+def gradient_matches_differences(bench: Bench) -> GateCheck:
     """⟨g, w⟩ along the gradient itself and along a random direction, at every layer."""
     apart, bound, reference = [], [], []
     for layer in bench.capture.layers:

@@ -33,7 +33,7 @@ from finite_calculus.cli.asked import (
 
 if TYPE_CHECKING:
     from finite_calculus.models import Capture, Instrument
-    from finite_calculus.search import Executed, Family, Row, ScoreTable
+    from finite_calculus.search import ExecutedRow, Family, ScoreRow, ScoreTable
     from finite_calculus.search.table import Side
 
 
@@ -207,7 +207,7 @@ def _executed(
     budget: int | None,
     side: "Side",
     quiet: bool,
-) -> "tuple[dict[int, Executed], str | None]":
+) -> "tuple[dict[int, ExecutedRow], str | None]":
     from finite_calculus.search import execute_rows, verify_top
 
     if not count:
@@ -256,7 +256,7 @@ def _certain(table: "ScoreTable") -> dict[str, Any]:
 
 
 def _show_rows(
-    title: str, rows: "Any", done: "dict[int, Executed]", names: list[str] | None = None
+    title: str, rows: "Any", done: "dict[int, ExecutedRow]", names: list[str] | None = None
 ) -> None:
     split = any(row.value or row.interaction for row in rows)
     columns = ["layer", "tokens", "text", "edit", "predicted"]
@@ -283,13 +283,13 @@ def _show_rows(
     show(title, columns, shown)
 
 
-def _tokens(row: "Row") -> str:
+def _tokens(row: "ScoreRow") -> str:
     if len(row.tokens) > 2 and row.tokens == tuple(range(row.tokens[0], row.tokens[-1] + 1)):
         return f"{row.tokens[0]}-{row.tokens[-1]}"
     return ",".join(map(str, row.tokens))
 
 
-def _json_row(row: "Row", done: "dict[int, Executed]") -> dict[str, Any]:
+def _json_row(row: "ScoreRow", done: "dict[int, ExecutedRow]") -> dict[str, Any]:
     item = done.get(row.index)
     found = asdict(row)
     if item is not None:

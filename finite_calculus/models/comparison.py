@@ -16,7 +16,7 @@ from finite_calculus.models.predict import predict_bank
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Agreement:
     """One change in float64: as executed, as predicted, and the bound on their difference."""
 
     executed: Float[Tensor, "*shape"]
@@ -33,8 +33,8 @@ class Comparison:
 class LocalComparison:
     """Δy of every head, (heads, width), and the projected write Δo, (model,), of one executed edit."""
 
-    response: Comparison
-    write: Comparison
+    response: Agreement
+    write: Agreement
 
 
 def compare_locally(edits: Edits, outcome: Outcome) -> LocalComparison:
@@ -48,8 +48,8 @@ def compare_locally(edits: Edits, outcome: Outcome) -> LocalComparison:
     before, after = local_error(layer), local_error(layer, bank)
     write = outcome.write.double() - outcome.control_write.double()
     return LocalComparison(
-        Comparison(outcome.response, predicted.response, before.output + after.output),
-        Comparison(write, predicted.write, before.write + after.write),
+        Agreement(outcome.response, predicted.response, before.output + after.output),
+        Agreement(write, predicted.write, before.write + after.write),
     )
 
 

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, Edits, as_tuple, edited_bank
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.outcomes import Execution, Outcome
 from finite_calculus.models.prefix import Prefix, run_last
 from finite_calculus.models.session import AttentionCall, Session, active, by_module
@@ -85,7 +85,7 @@ def _check_options(batch: int, path: str) -> None:
         )
 
 
-def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: Bank) -> None:
+def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBank) -> None:
     """Write one edited bank into a row of a call whose tensors may be written to."""
     device = call.key.device
     columns = bank.changed.nonzero().squeeze(-1)
