@@ -13,7 +13,7 @@ from finite_calculus.margin import head_gradient, project
 from finite_calculus.models import (
     Execution,
     LayerCapture,
-    compare_locally,
+    compare_all,
     head_weights,
     output_error,
     write_error,
@@ -131,8 +131,9 @@ def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tupl
     """
     dy, dy_bound, dy_ref, do, do_bound, do_ref = [], [], [], [], [], []
     heads: dict[int, torch.Tensor] = {}
-    for edits, outcome in zip(battery, executed.outcomes, strict=True):
-        layer, local = outcome.layer, compare_locally(edits, outcome)
+    comparisons = compare_all(battery, executed.outcomes)
+    for outcome, local in zip(executed.outcomes, comparisons, strict=True):
+        layer = outcome.layer
         dy.append(local.response.error)
         dy_bound.append(local.response.bound)
         dy_ref.append(outcome.control_output)

@@ -16,6 +16,7 @@ from finite_calculus.models.comparison import (
     Agreement as Agreement,
     LocalCheck as LocalCheck,
     LocalComparison as LocalComparison,
+    compare_all as compare_all,
     compare_locally as compare_locally,
     local_check as local_check,
 )

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 
 from finite_calculus.models import Instrument
-from finite_calculus.models.comparison import LocalCheck, local_check
+from finite_calculus.models.comparison import LocalCheck, compare_all
 from finite_calculus.search.certificates import intervals
 from finite_calculus.search.table import ScoreRow, ScoreTable, Side, sign_of
 
@@ -56,9 +56,10 @@ def execute_rows(
     if not edits:
         return ()
     outcomes = instrument.execute(table.capture, edits, batch=batch, quiet=quiet).outcomes
+    comparisons = compare_all(edits, outcomes)
     return tuple(
-        ExecutedRow(table.row(index), outcome.effect, outcome.margin, local_check(edit, outcome))
-        for index, edit, outcome in zip(indices, edits, outcomes, strict=True)
+        ExecutedRow(table.row(index), outcome.effect, outcome.margin, LocalCheck.of(local.write))
+        for index, outcome, local in zip(indices, outcomes, comparisons, strict=True)
     )
 
 

@@ -67,7 +67,7 @@ def test_a_new_edit_is_parsed_scored_executed_and_put_into_the_battery(
         expected = predict(capture.layer(1), edit).effect
         assert row.effect == pytest.approx(expected, rel=1e-9)
         (run,) = execute_rows(instrument, table, [row.index])
-        assert run.local.held
+        assert run.local.within_bound
         assert run.effect != 0
         shared = instrument.execute(capture, [edit], path="shared").outcomes[0]
         assert shared.effect == pytest.approx(run.effect, abs=1e-4)
