@@ -29,9 +29,7 @@ def full_matches_cached(bench: Bench) -> GateCheck:
 
 def single_matches_batch(bench: Bench) -> GateCheck:
     """The margin of a single row against every row of an unedited batch."""
-    instrument = bench.instrument
-    prefix = instrument.prefix(bench.ids)
-    rows = batch_baseline(instrument.model, instrument.support.sites, prefix, bench.batch)
+    rows = batch_baseline(bench.instrument.prompt(bench.ids), bench.batch)
     margins = bench.capture.margin.of(rows.logits.double())
     return _margins("single against batch", margins, bench)
 
