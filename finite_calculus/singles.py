@@ -22,7 +22,7 @@ from finite_calculus.sparse import (
     assemble,
     gather,
     gather_vectors,
-    plain,
+    numbers_of,
 )
 
 
@@ -52,7 +52,7 @@ class PreparedSingles:
         """
         if value_delta is not None:
             attended_value_delta(self.readout, value_delta)
-        if not self._ordinary(score_delta):
+        if not self._quotient_suffices(score_delta):
             return self._guarded(score_delta, value_delta)
         edited = self.probs * torch.exp(score_delta)
         change = torch.expm1(score_delta).unsqueeze(-1) * self.pulls
@@ -83,7 +83,7 @@ class PreparedSingles:
             Source(lambda: readout, index, outside_groups(index)),
         )
 
-    def _ordinary(self, score_delta: Tensor) -> bool:
+    def _quotient_suffices(self, score_delta: Tensor) -> bool:
         """Whether the quotient is as good as it gets: a rest to divide by, no NaN, nothing out of range.
 
         Beyond e^d = 1/eps a probability below the normal numbers would not stay negligible, and
@@ -93,7 +93,7 @@ class PreparedSingles:
             return False
         if score_delta.shape[-1:] not in ((1,), self.probs.shape[-1:]):
             return False
-        return float(plain(score_delta).amax()) <= REACH[score_delta.dtype]
+        return float(numbers_of(score_delta).amax()) <= REACH[score_delta.dtype]
 
     def _guarded(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
         if score_delta.shape[-1:] == (1,):

@@ -22,7 +22,7 @@ from finite_calculus.sparse import (
     assemble,
     gather,
     gather_vectors,
-    plain,
+    numbers_of,
     require_attended,
 )
 
@@ -198,7 +198,7 @@ def _simple(scores: Tensor, values: Tensor) -> bool:
         return False
     if scores.dtype not in (torch.float32, torch.float64):
         return False
-    return math.isfinite(plain(scores).sum()) and math.isfinite(plain(values).sum())
+    return math.isfinite(numbers_of(scores).sum()) and math.isfinite(numbers_of(values).sum())
 
 
 def _check_spans(starts: Tensor, width: int, keys: int) -> None:

@@ -79,36 +79,36 @@ class PreparedGroups:
         Increments have shape (..., *batch, candidates, members); further leading dimensions, such as
         strengths, are free. Entries that only change value have `score_delta` zero.
         """
-        if self._ordinary(score_delta, value_delta):
+        if self._quotient_suffices(score_delta, value_delta):
             return self._quotient(score_delta, value_delta)
         edits = value_delta
         if value_delta is not None:
             words = "(..., keys, value width)"
             edits = _padded("value_delta", value_delta, self.values.shape[-2:], words)
-        return finite_response(self.bank, self._with_rest(score_delta), edits)
+        return finite_response(self.small_readout, self._with_rest(score_delta), edits)
 
     def deletion(self) -> Float[Tensor, "*batch width"]:
         """Exact response to deleting each group: y_rest − y = Σ p (y_rest − v) (eq:groupdeletion)."""
         if self.heavy is None:
             return -self.pulls.sum(-2) / self.rest
-        bank = self.bank
-        require_rest(bank.attended[..., -1], "groups")
-        gaps = bank.offsets[..., -1:, :] - bank.offsets[..., :-1, :]
-        return weigh(bank.probs[..., :-1], gaps)
+        small = self.small_readout
+        require_rest(small.attended[..., -1], "groups")
+        gaps = small.offsets[..., -1:, :] - small.offsets[..., :-1, :]
+        return weigh(small.probs[..., :-1], gaps)
 
     def divergence(self, score_delta: Float[Tensor, "*edits members"]) -> Float[Tensor, "*lifted"]:
         """KL(p‖p'): a sum of positive terms over the members and the rest."""
-        return divergence(self.bank, self._with_rest(score_delta))
+        return divergence(self.small_readout, self._with_rest(score_delta))
 
     def total_variation(
         self, score_delta: Float[Tensor, "*edits members"]
     ) -> Float[Tensor, "*lifted"]:
         """TV(p, p') from the edited entries and the complement mass (eq:sparsetv)."""
-        return total_variation(self.bank, self._with_rest(score_delta))
+        return total_variation(self.small_readout, self._with_rest(score_delta))
 
     @cached_property
-    def bank(self) -> Readout:
-        """The readout over the members of each group and, as its last key, the rest."""
+    def small_readout(self) -> Readout:
+        """The readout over the members of each group alone and, as its last key, the rest."""
         readout, index = self.source.readout(), self.source.index
         rest = self._rest(readout)
         return evaluate(
@@ -117,7 +117,7 @@ class PreparedGroups:
             torch.cat([gather(readout.attended, index), rest.present.unsqueeze(-1)], -1),
         )
 
-    def _ordinary(self, score_delta: Tensor, value_delta: Tensor | None) -> bool:
+    def _quotient_suffices(self, score_delta: Tensor, value_delta: Tensor | None) -> bool:
         """Whether the quotient is as good as it gets: no e^d beyond 1/eps, plain shapes, no NaN.
 
         A probability below the normal numbers then grows to something that is still negligible.
@@ -126,9 +126,9 @@ class PreparedGroups:
             return False
         if value_delta is not None:
             fits = _fits(value_delta, self.values)
-            if not fits or not math.isfinite(plain(value_delta).sum()):
+            if not fits or not math.isfinite(numbers_of(value_delta).sum()):
                 return False
-        lowest, highest = torch.aminmax(plain(score_delta))
+        lowest, highest = torch.aminmax(numbers_of(score_delta))
         reach = REACH[score_delta.dtype]
         if not float(highest) <= reach:
             return False
@@ -209,7 +209,7 @@ def assemble(
     """Groups with the probability of their rest: 1 − α, or summed anew if α exceeds one half."""
     rest = torch.sub(1, probs.sum(-1, keepdim=True))
     prepared = PreparedGroups(scores, values, probs, pulls, rest, None, direct, source)
-    if not rest.numel() or float(plain(rest).amin()) >= 0.5:
+    if not rest.numel() or float(numbers_of(rest).amin()) >= 0.5:
         return prepared
     return _with_rest(prepared)
 
@@ -242,7 +242,7 @@ def _placed(light: Tensor, heavy: Tensor, place: Tensor) -> Tensor:
     return torch.cat([light, heavy], -2).index_select(-2, place)
 
 
-def plain(tensor: Tensor) -> Tensor:
+def numbers_of(tensor: Tensor) -> Tensor:
     """The numbers alone, without error bounds or a graph, to decide on."""
     tensor = value_of(tensor)
     return tensor.detach() if tensor.requires_grad else tensor

@@ -11,13 +11,13 @@ from finite_calculus.models import Execution
 from finite_calculus.models.baseline import batch_baseline
 from finite_calculus.models.bounds import write_error
 from native_checks.bench import Bench
-from native_checks.records import Check, compared, counted
+from native_checks.records import GateCheck, compared, counted
 
 _BUDGET = "two margins, each within 8u·√Σ(g·spread)² over all modules (first-order, probabilistic)"
 _PAIRS = 32
 
 
-def full_matches_cached(bench: Bench) -> Check:
+def full_matches_cached(bench: Bench) -> GateCheck:
     """The margin of one full forward pass against prefix and cached last token."""
     with torch.no_grad():
         full = bench.instrument.model(input_ids=bench.ids.unsqueeze(0), use_cache=False).logits[
@@ -27,16 +27,14 @@ def full_matches_cached(bench: Bench) -> Check:
     return _margins("full against cached", margin, bench)
 
 
-def single_matches_batch(bench: Bench) -> Check:
+def single_matches_batch(bench: Bench) -> GateCheck:
     """The margin of a single row against every row of an unedited batch."""
-    instrument = bench.instrument
-    prefix = instrument.prefix(bench.ids)
-    rows = batch_baseline(instrument.model, instrument.support.sites, prefix, bench.batch)
+    rows = batch_baseline(bench.instrument.prompt(bench.ids), bench.batch)
     margins = bench.capture.margin.of(rows.logits.double())
     return _margins("single against batch", margins, bench)
 
 
-def rows_are_isolated(bench: Bench) -> Check:
+def rows_are_isolated(bench: Bench) -> GateCheck:
     """The unedited row of every batch repeats its control while all other rows are edited."""
     drifts = torch.tensor([o.drift for o in bench.resumed.outcomes], dtype=torch.float64)
     if any("experts" in name for name, _ in bench.instrument.model.named_modules()):
@@ -44,7 +42,7 @@ def rows_are_isolated(bench: Bench) -> Check:
     return counted("rows are isolated", int((drifts != 0).sum()), "batches whose row 0 moved a bit")
 
 
-def prefix_is_untouched(bench: Bench) -> Check:
+def prefix_is_untouched(bench: Bench) -> GateCheck:
     """Executing a battery of edits leaves every key and value of the prefix as it was."""
     prefix = bench.instrument.prefix(bench.ids)
     before = prefix.digest()
@@ -53,13 +51,13 @@ def prefix_is_untouched(bench: Bench) -> Check:
     return counted("prefix is untouched", int(before != after), "sha256 of all cached keys, values")
 
 
-def reruns_are_identical(bench: Bench) -> Check:
+def reruns_are_identical(bench: Bench) -> GateCheck:
     """The same edits, executed again, give the same bits."""
     again = bench.instrument.execute(bench.capture, bench.edits, batch=bench.batch)
     return counted("reruns are identical", _different(bench.resumed, again), "edits that differ")
 
 
-def paths_agree(bench: Bench) -> Check:
+def paths_agree(bench: Bench) -> GateCheck:
     """Resumption from the edited layer against the whole model, bit for bit."""
     if any("experts" in name for name, _ in bench.instrument.model.named_modules()):
         return compared(
@@ -72,7 +70,7 @@ def paths_agree(bench: Bench) -> Check:
     return counted("two paths agree", _different(bench.resumed, bench.whole), "edits that differ")
 
 
-def shared_path_agrees(bench: Bench) -> tuple[Check, Check]:
+def shared_path_agrees(bench: Bench) -> tuple[GateCheck, GateCheck]:
     """Margins on the fast path against the native ones: of the controls and of every edit."""
     drifts = torch.tensor([o.drift for o in bench.shared.outcomes], dtype=torch.float64)
     return (
@@ -87,7 +85,7 @@ def shared_path_agrees(bench: Bench) -> tuple[Check, Check]:
     )
 
 
-def batch_sizes_agree(bench: Bench) -> Check:
+def batch_sizes_agree(bench: Bench) -> GateCheck:
     """Effects of the battery in large batches against pairs of one control and one edit."""
     # Pairs resume the model once per edit: on deep models a sample over all layers has to do.
     every = max(1, len(bench.edits) // _PAIRS)
@@ -101,14 +99,14 @@ def batch_sizes_agree(bench: Bench) -> Check:
     )
 
 
-def idle_edits_change_nothing(bench: Bench) -> Check:
+def idle_edits_change_nothing(bench: Bench) -> GateCheck:
     """Edits that leave every tensor as it is leave every margin and write as it is, bit for bit."""
     found = bench.instrument.execute(bench.capture, bench.idle, batch=bench.batch)
     moved = sum(o.effect != 0 or not torch.equal(o.write, o.control_write) for o in found.outcomes)
     return counted("idle edits change nothing", moved, f"of {len(found.outcomes)} edits that move")
 
 
-def live_edits_change_something(bench: Bench) -> Check:
+def live_edits_change_something(bench: Bench) -> GateCheck:
     """At every layer some edit moves the write by more than rounding could: no dead hook.
 
     Not every edit has to: tokens whose attention is zero may be edited without any effect.
@@ -119,7 +117,7 @@ def live_edits_change_something(bench: Bench) -> Check:
         ratio = float((apart / (2 * write_error(outcome.layer))).max())
         moved[outcome.layer.layer] = max(ratio, moved.get(outcome.layer.layer, 0.0))
     least = min(moved.values())
-    return Check(
+    return GateCheck(
         "live edits change something",
         least,
         1.0,
@@ -129,7 +127,7 @@ def live_edits_change_something(bench: Bench) -> Check:
     )
 
 
-def _margins(name: str, margins: torch.Tensor, bench: Bench) -> Check:
+def _margins(name: str, margins: torch.Tensor, bench: Bench) -> GateCheck:
     margins = margins.reshape(-1).cpu()
     apart = margins - bench.capture.baseline
     return compared(name, apart, torch.full_like(apart, 2 * bench.budget), margins, _BUDGET)

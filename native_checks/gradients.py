@@ -7,16 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from finite_calculus.models.baseline import batch_baseline, skipping
-from finite_calculus.models.prefix import run_last
 from finite_calculus.models.support import Site
 from native_checks.bench import Bench
-from native_checks.records import Check, compared
+from native_checks.records import GateCheck, compared
 
 # Steps relative to the size of the write, from large against curvature to small against rounding.
 _STEPS = tuple(2.0**-k for k in range(12))
 
 
-def gradient_matches_differences(bench: Bench) -> Check:
+def gradient_matches_differences(bench: Bench) -> GateCheck:
     """⟨g, w⟩ along the gradient itself and along a random direction, at every layer."""
     apart, bound, reference = [], [], []
     for layer in bench.capture.layers:
@@ -79,12 +78,11 @@ def _margins_at(bench: Bench, site: Site, moves: Tensor) -> Tensor:
     def push(module: nn.Module, args: Any, output: Tensor) -> Tensor:
         return output + moves.to(output).reshape(output.shape)
 
-    model, sites = bench.instrument.model, bench.instrument.support.sites
-    prefix, rows = bench.instrument.prefix(bench.ids), moves.shape[0]
-    below = batch_baseline(model, sites, prefix, rows).layers
+    prompt, rows = bench.instrument.prompt(bench.ids), moves.shape[0]
+    below = batch_baseline(prompt, rows).layers
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
-        stack.enter_context(skipping(sites[: site.layer], below))
+        stack.enter_context(skipping(prompt.sites[: site.layer], below))
         stack.callback(site.projection.register_forward_hook(push).remove)
-        logits = run_last(model, prefix, rows=rows)
+        logits = prompt.run_last(rows=rows)
     return bench.capture.margin.of(logits.double()).cpu()

@@ -13,7 +13,7 @@ from finite_calculus.margin import head_gradient, project
 from finite_calculus.models import (
     Execution,
     LayerCapture,
-    compare_locally,
+    compare_all,
     head_weights,
     output_error,
     write_error,
@@ -24,13 +24,13 @@ from finite_calculus.models.layer import repeat_groups
 from finite_calculus.models.probe import keys_at
 from finite_calculus.positional import key_shift_scores
 from native_checks.bench import Bench
-from native_checks.records import Check, compared, counted
+from native_checks.records import GateCheck, compared, counted
 
 _UNIT = torch.finfo(torch.float32).eps / 2
 _TINY = torch.finfo(torch.float64).tiny
 
 
-def outputs_replay(bench: Bench) -> Check:
+def outputs_replay(bench: Bench) -> GateCheck:
     """y of every layer and head, replayed in float64 from the captured tensors."""
     layers = bench.capture.layers
     native = torch.cat([layer.output.reshape(-1) for layer in layers]).double()
@@ -45,7 +45,7 @@ def outputs_replay(bench: Bench) -> Check:
     )
 
 
-def writes_replay(bench: Bench) -> Check:
+def writes_replay(bench: Bench) -> GateCheck:
     """Projected writes of every layer, replayed in float64 from y and W_o."""
     layers = bench.capture.layers
     native = torch.cat([layer.write for layer in layers]).double()
@@ -60,7 +60,7 @@ def writes_replay(bench: Bench) -> Check:
     )
 
 
-def effective_weights_reconstruct(bench: Bench) -> Check:
+def effective_weights_reconstruct(bench: Bench) -> GateCheck:
     """μ + uᵀΔM of every head with an affine query against the native y, biases and groups included."""
     apart, bound, reference = [], [], []
     for layer in bench.capture.layers:
@@ -86,7 +86,7 @@ def effective_weights_reconstruct(bench: Bench) -> Check:
     )
 
 
-def score_increments_match(bench: Bench) -> Check:
+def score_increments_match(bench: Bench) -> GateCheck:
     """Score increments of shifted keys against keys that the model itself rotated to the new place."""
     model, sites = bench.instrument.model, bench.instrument.support.sites
     start, shift = 2, 9
@@ -115,24 +115,25 @@ def score_increments_match(bench: Bench) -> Check:
     )
 
 
-def predictions_match_execution(bench: Bench) -> tuple[Check, ...]:
+def predictions_match_execution(bench: Bench) -> tuple[GateCheck, ...]:
     """Predicted against executed Δy and Δo, for every edit of the battery at every layer and head."""
     return _predicted("predicted Δ{}", bench.edits, bench.resumed)
 
 
-def predictions_match_shared_path(bench: Bench) -> tuple[Check, ...]:
+def predictions_match_shared_path(bench: Bench) -> tuple[GateCheck, ...]:
     """The same on the fast path, whose own arithmetic is bounded in the same way."""
     return _predicted("shared path, predicted Δ{}", bench.edits, bench.shared)
 
 
-def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tuple[Check, ...]:
+def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tuple[GateCheck, ...]:
     """An executed Δ is the difference of two float32 readouts, so the paper's relative tolerance refers
     to their size: a layer that writes 500 rounds by 3e-5 however small the change.
     """
     dy, dy_bound, dy_ref, do, do_bound, do_ref = [], [], [], [], [], []
     heads: dict[int, torch.Tensor] = {}
-    for edits, outcome in zip(battery, executed.outcomes, strict=True):
-        layer, local = outcome.layer, compare_locally(edits, outcome)
+    comparisons = compare_all(battery, executed.outcomes)
+    for outcome, local in zip(executed.outcomes, comparisons, strict=True):
+        layer = outcome.layer
         dy.append(local.response.error)
         dy_bound.append(local.response.bound)
         dy_ref.append(outcome.control_output)
@@ -153,7 +154,7 @@ def _joined(tensors: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat([tensor.reshape(-1) for tensor in tensors])
 
 
-def _head_by_head(name: str, heads: dict[int, torch.Tensor], edits: int) -> Check:
+def _head_by_head(name: str, heads: dict[int, torch.Tensor], edits: int) -> GateCheck:
     """The largest |Δy predicted − executed| of every layer and head, in units of its bound."""
     table = torch.stack([heads[layer] for layer in sorted(heads)])
     layers, count = table.shape
@@ -169,7 +170,7 @@ def _head_by_head(name: str, heads: dict[int, torch.Tensor], edits: int) -> Chec
     )
 
 
-def gradients_relate(bench: Bench) -> Check:
+def gradients_relate(bench: Bench) -> GateCheck:
     """The gradient at y is W_o times the gradient at the projected write."""
     apart, bound, reference = [], [], []
     for layer in bench.capture.layers:

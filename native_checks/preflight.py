@@ -21,10 +21,10 @@ from finite_calculus.models.support import find_sites
 from native_checks import batches, gradients, local, structure
 from native_checks.bench import Bench
 from native_checks.fingerprint import fingerprint
-from native_checks.records import Check, counted, refused, write_json
+from native_checks.records import GateCheck, counted, refused, write_json
 
 # In this order: what is installed, then what is local, then what is executed.
-CHECKS: tuple[Callable[[Bench], Check | tuple[Check, ...]], ...] = (
+CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     structure.attention_is_installed,
     structure.no_foreign_patches,
     structure.attention_is_causal,
@@ -55,7 +55,7 @@ _TOKENS = 24
 class PreflightReport:
     """All checks of one model and the fingerprint of the run."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[GateCheck, ...]
     fingerprint: dict[str, str]
 
     @property
@@ -112,9 +112,11 @@ def preflight(
     return PreflightReport((*checks, restored), made_with)
 
 
-def run_checks(bench: Bench, *, quiet: bool = True, title: str = "preflight") -> tuple[Check, ...]:
+def run_checks(
+    bench: Bench, *, quiet: bool = True, title: str = "preflight"
+) -> tuple[GateCheck, ...]:
     """Every check in order; one that raises is recorded as failed under its function's name."""
-    found: list[Check] = []
+    found: list[GateCheck] = []
     for check in tqdm(CHECKS, disable=quiet or None, desc=title, unit="check", leave=False):
         try:
             result = check(bench)

@@ -15,7 +15,7 @@ _TINY = torch.finfo(torch.float64).tiny
 
 
 @dataclass(frozen=True)
-class Check:
+class GateCheck:
     """One check of the gate.
 
     `passed` says that `figure` respects `bound` (as an upper limit, or a lower one if `at_least`) and
@@ -62,7 +62,7 @@ class Check:
 
 def compared(
     name: str, apart: Tensor, bound: Tensor, reference: Tensor, reason: str, *, waived: str = ""
-) -> Check:
+) -> GateCheck:
     """A check of differences against an entrywise bound, reported at the entry that comes closest.
 
     A NaN anywhere fails. The paper's tolerance has to hold too unless `waived` says why it need not.
@@ -73,7 +73,7 @@ def compared(
     ceilings = CEILING_ABSOLUTE + CEILING_RELATIVE * torch.nan_to_num(reference.abs())
     nearest = int((apart / ceilings).argmax())
     held = bool(waived) or bool((apart <= ceilings).all())
-    return Check(
+    return GateCheck(
         name,
         float(apart[tightest]),
         float(bound[tightest]),
@@ -85,12 +85,12 @@ def compared(
     )
 
 
-def counted(name: str, violations: int, reason: str) -> Check:
+def counted(name: str, violations: int, reason: str) -> GateCheck:
     """A check that admits no violation."""
-    return Check(name, float(violations), 0.0, reason, passed=violations == 0)
+    return GateCheck(name, float(violations), 0.0, reason, passed=violations == 0)
 
 
-def refused(name: str, error: Exception) -> Check:
+def refused(name: str, error: Exception) -> GateCheck:
     """The record of a check that could not be carried out: the gate is shut, with the error's words."""
     return counted(name, 1, f"{type(error).__name__}: {error}")
 

@@ -6,10 +6,10 @@ from torch import Tensor
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site, foreign_patches
 from native_checks.bench import Bench
-from native_checks.records import Check, counted
+from native_checks.records import GateCheck, counted
 
 
-def attention_is_installed(bench: Bench) -> Check:
+def attention_is_installed(bench: Bench) -> GateCheck:
     """Every layer's attention runs through the instrument, once per forward pass."""
     sites, seen = bench.instrument.support.sites, []
 
@@ -25,7 +25,7 @@ def attention_is_installed(bench: Bench) -> Check:
     )
 
 
-def no_foreign_patches(bench: Bench) -> Check:
+def no_foreign_patches(bench: Bench) -> GateCheck:
     """Eager functions, forwards and registered functions are the library's own."""
     found = foreign_patches(bench.instrument.support.sites)
     return counted(
@@ -33,7 +33,7 @@ def no_foreign_patches(bench: Bench) -> Check:
     )
 
 
-def attention_is_causal(bench: Bench) -> Check:
+def attention_is_causal(bench: Bench) -> GateCheck:
     """Changing the last token leaves the logits of all earlier ones as they are, bit for bit."""
     ids = bench.ids.unsqueeze(0)
     other = ids.clone()
@@ -49,7 +49,7 @@ def attention_is_causal(bench: Bench) -> Check:
     return counted("attention is causal", changed, "earlier tokens that see a later one")
 
 
-def arithmetic_is_float32(bench: Bench) -> Check:
+def arithmetic_is_float32(bench: Bench) -> GateCheck:
     """No reduced-precision matrix products (TF32, bfloat16) stand in for float32."""
     reduced = [
         torch.get_float32_matmul_precision() != "highest",

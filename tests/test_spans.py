@@ -64,7 +64,7 @@ def test_the_quotient_and_the_small_readout_agree(lead: float):
     padding = torch.zeros(3, len(STARTS), 1).double()
     padded = torch.cat([score_delta, padding], -1)
     padded_values = torch.cat([value_delta, padding.unsqueeze(-1).expand(-1, -1, -1, WIDTH)], -2)
-    small = fc.finite_response(spans.bank, padded, padded_values)
+    small = fc.finite_response(spans.small_readout, padded, padded_values)
     assert_agree(spans.response(score_delta, value_delta), small)
 
 
@@ -122,7 +122,7 @@ def test_memory_does_not_grow_as_candidates_times_keys(lead: float):
         spans = fc.prepare_spans(fc.read_bank(scores, values), starts, span)
         spans.response(draw(1, len(starts), span, seed=2))
         spans.deletion()
-        spans.bank  # noqa: B018 (built on demand)
+        spans.small_readout  # noqa: B018 (built on demand)
     assert spans.heavy is not None
     assert largest.entries <= complement._CHUNK + 16 * keys * span
     assert largest.entries < keys * len(starts) / 6

@@ -123,16 +123,19 @@ def test_single_keys_use_the_quotient_as_far_as_it_is_as_good_as_it_gets(dtype: 
         [],
     ]
     for increments in accepted:
-        assert singles._ordinary(torch.tensor(increments, dtype=dtype)) is True
-        assert singles._ordinary(torch.tensor([[increments], [increments]], dtype=dtype)) is True
+        assert singles._quotient_suffices(torch.tensor(increments, dtype=dtype)) is True
+        assert (
+            singles._quotient_suffices(torch.tensor([[increments], [increments]], dtype=dtype))
+            is True
+        )
     for increments in refused:
-        assert singles._ordinary(torch.tensor(increments, dtype=dtype)) is False
+        assert singles._quotient_suffices(torch.tensor(increments, dtype=dtype)) is False
     zeros = torch.zeros(3, dtype=dtype)
-    assert singles._ordinary(zeros.requires_grad_()) is True
-    assert singles._ordinary(torch.zeros(0, 3, dtype=dtype)) is False
-    assert replace(singles, direct=False)._ordinary(zeros) is False
+    assert singles._quotient_suffices(zeros.requires_grad_()) is True
+    assert singles._quotient_suffices(torch.zeros(0, 3, dtype=dtype)) is False
+    assert replace(singles, direct=False)._quotient_suffices(zeros) is False
     other = torch.float64 if dtype is torch.float32 else torch.float32
-    assert singles._ordinary(zeros.to(other)) is False
+    assert singles._quotient_suffices(zeros.to(other)) is False
 
 
 def below(x: float, dtype: torch.dtype) -> float:
@@ -203,17 +206,20 @@ def test_groups_use_the_quotient_as_far_as_it_is_as_good_as_it_gets(
     ):
         score_delta = zeros.clone()
         score_delta[1, 0] = increment
-        assert groups._ordinary(score_delta, None) is expected
-        assert groups._ordinary(score_delta.expand(3, 2, members), edit) is expected
-        assert groups._ordinary(torch.full_like(zeros, increment), None) is expected
-    assert groups._ordinary(zeros.clone().requires_grad_(), edit.clone().requires_grad_()) is True
-    assert groups._ordinary(zeros, edit.expand(3, 2, members, 1)) is True
+        assert groups._quotient_suffices(score_delta, None) is expected
+        assert groups._quotient_suffices(score_delta.expand(3, 2, members), edit) is expected
+        assert groups._quotient_suffices(torch.full_like(zeros, increment), None) is expected
+    assert (
+        groups._quotient_suffices(zeros.clone().requires_grad_(), edit.clone().requires_grad_())
+        is True
+    )
+    assert groups._quotient_suffices(zeros, edit.expand(3, 2, members, 1)) is True
     other = torch.float64 if dtype is torch.float32 else torch.float32
     for score_delta in (zeros[0], zeros[:1], zeros[:, :1], zeros.to(other), zeros.expand(0, 2, -1)):
-        assert groups._ordinary(score_delta, None) is False
+        assert groups._quotient_suffices(score_delta, None) is False
     for value_delta in (edit[0], edit[:1], edit.to(other), edit + math.nan, edit - math.inf):
-        assert groups._ordinary(zeros, value_delta) is False
-    assert replace(groups, direct=False)._ordinary(zeros, None) is False
+        assert groups._quotient_suffices(zeros, value_delta) is False
+    assert replace(groups, direct=False)._quotient_suffices(zeros, None) is False
 
 
 def test_heavy_groups_lose_no_digits_to_a_common_part_of_their_increments():

@@ -9,7 +9,7 @@ from finite_calculus.cache.eviction import (
     execute_evictions as execute_evictions,
 )
 from finite_calculus.cache.generation import (
-    Generated as Generated,
+    Continuations as Continuations,
     generate_with as generate_with,
 )
 from finite_calculus.cache.restoring import (

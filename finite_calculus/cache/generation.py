@@ -9,7 +9,7 @@ from finite_calculus.models import Capture, Edit, Instrument
 
 
 @dataclass(frozen=True)
-class Generated:
+class Continuations:
     """Greedy continuations of the captured prompt, without and with the edits."""
 
     ordinary: str
@@ -23,16 +23,16 @@ class Generated:
 
 def generate_with(
     instrument: Instrument, capture: Capture, edits: Sequence[Edit], *, tokens: int = 16
-) -> Generated:
+) -> Continuations:
     """Continue the prompt greedily by at most `tokens` tokens, without and with the edits installed."""
     if tokens < 1:
         raise ValueError(f"`tokens` must be at least 1; got {tokens}.")
     ordinary = _continue(instrument, capture, tokens)
     if not edits:
-        return Generated(ordinary, ordinary)
+        return Continuations(ordinary, ordinary)
     with instrument.installed(capture, list(edits)):
         edited = _continue(instrument, capture, tokens)
-    return Generated(ordinary, edited)
+    return Continuations(ordinary, edited)
 
 
 def _continue(instrument: Instrument, capture: Capture, tokens: int) -> str:

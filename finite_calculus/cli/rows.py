@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from finite_calculus.cli.question import show
 
 if TYPE_CHECKING:
-    from finite_calculus.search import Executed, Row, ScoreTable
+    from finite_calculus.search import ExecutedRow, ScoreRow, ScoreTable
 
 
 def summary_lines(table: "ScoreTable") -> list[str]:
@@ -45,7 +45,7 @@ def certified_counts(table: "ScoreTable") -> dict[str, Any]:
 
 
 def show_rows(
-    title: str, rows: "Any", done: "dict[int, Executed]", names: list[str] | None = None
+    title: str, rows: "Any", done: "dict[int, ExecutedRow]", names: list[str] | None = None
 ) -> None:
     """A table of predictions, beside what was executed of them; `names` stand for the kinds of edits."""
     split = any(row.value or row.interaction for row in rows)
@@ -73,7 +73,7 @@ def show_rows(
     show(title, columns, shown)
 
 
-def row_entry(row: "Row", done: "dict[int, Executed]") -> dict[str, Any]:
+def row_entry(row: "ScoreRow", done: "dict[int, ExecutedRow]") -> dict[str, Any]:
     """One row for JSON, with its execution if there was one."""
     item = done.get(row.index)
     entry = asdict(row)
@@ -86,7 +86,7 @@ def row_entry(row: "Row", done: "dict[int, Executed]") -> dict[str, Any]:
     return entry
 
 
-def _tokens(row: "Row") -> str:
+def _tokens(row: "ScoreRow") -> str:
     if len(row.tokens) > 2 and row.tokens == tuple(range(row.tokens[0], row.tokens[-1] + 1)):
         return f"{row.tokens[0]}-{row.tokens[-1]}"
     return ",".join(map(str, row.tokens))

@@ -35,7 +35,7 @@ from finite_calculus.cli.rows import certified_counts, row_entry, show_rows, sum
 
 if TYPE_CHECKING:
     from finite_calculus.models import Capture, Instrument
-    from finite_calculus.search import Executed, Family, ScoreTable
+    from finite_calculus.search import ExecutedRow, Family, ScoreTable
     from finite_calculus.search.table import Side
 
 
@@ -216,7 +216,7 @@ def _executed(
     budget: int | None,
     side: "Side",
     quiet: bool,
-) -> "tuple[dict[int, Executed], str | None]":
+) -> "tuple[dict[int, ExecutedRow], str | None]":
     from finite_calculus.search import execute_rows, verify_top
 
     if not count:

@@ -13,9 +13,10 @@ from finite_calculus.models.bounds import (
 )
 from finite_calculus.models.capture import Capture as Capture
 from finite_calculus.models.comparison import (
-    Comparison as Comparison,
+    Agreement as Agreement,
     LocalCheck as LocalCheck,
     LocalComparison as LocalComparison,
+    compare_all as compare_all,
     compare_locally as compare_locally,
     local_check as local_check,
 )
@@ -35,7 +36,7 @@ from finite_calculus.models.features import (
     head_features as head_features,
     head_weights as head_weights,
 )
-from finite_calculus.models.layer import Bank as Bank, LayerCapture as LayerCapture
+from finite_calculus.models.layer import LayerBank as LayerBank, LayerCapture as LayerCapture
 from finite_calculus.models.margins import Margin as Margin
 from finite_calculus.models.outcomes import Execution as Execution, Outcome as Outcome
 from finite_calculus.models.predict import (

@@ -22,6 +22,7 @@ from finite_calculus.models.margins import margin, prompt_ids
 from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
+from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.spans import span
 from finite_calculus.models.support import Support, UnsupportedModelError, supported
 
@@ -73,8 +74,7 @@ class Instrument:
                 f"`prompt` must not be longer than {limit} tokens, where this model switches its "
                 f"rotary frequencies; it has {ids.shape[0]}. Keys on both sides would not compare."
             )
-        prefix = self.prefix(ids)
-        return take_capture(self.model, self.support.sites, self.probed, prefix, asked, chosen)
+        return take_capture(self.prompt(ids), self.probed, asked, chosen)
 
     def execute(
         self,
@@ -87,18 +87,10 @@ class Instrument:
         quiet: bool = True,
     ) -> Execution:
         """Execute counterfactuals natively, each from the untouched prefix (see `execute`)."""
-        prefix = self.prefix(capture.ids)
-        _check_same_model(capture, prefix)
+        prompt = self.prompt(capture.ids)
+        _check_same_model(capture, prompt.prefix)
         return execute(
-            self.model,
-            self.support.sites,
-            prefix,
-            capture,
-            edits,
-            batch=batch,
-            path=path,
-            keep_logits=keep_logits,
-            quiet=quiet,
+            prompt, capture, edits, batch=batch, path=path, keep_logits=keep_logits, quiet=quiet
         )
 
     def installed(
@@ -112,6 +104,10 @@ class Instrument:
     def span(self, prompt: str, text: str, *, occurrence: int = 0) -> tuple[int, ...]:
         """Token indices of a text inside a prompt."""
         return span(prompt, text, self.tokenizer, occurrence=occurrence)
+
+    def prompt(self, ids: Tensor) -> PreparedPrompt:
+        """The model with the prefix of a prompt, ready to run its last token."""
+        return PreparedPrompt(self.model, self.support.sites, self.prefix(ids))
 
     def prefix(self, ids: Tensor) -> Prefix:
         """The prefix cache of a prompt: the last few are kept, others computed again."""

@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from finite_calculus.models.layer import LayerCapture
-from finite_calculus.models.prefix import Prefix, run_last
+from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
 
@@ -51,13 +50,12 @@ class BatchBaseline:
     layers: tuple[LayerBaseline, ...]
 
 
-def batch_baseline(
-    model: PreTrainedModel, sites: tuple[Site, ...], prefix: Prefix, rows: int
-) -> BatchBaseline:
+def batch_baseline(prompt: PreparedPrompt, rows: int) -> BatchBaseline:
     """The unedited batch of `rows` for a prompt, computed on first use and kept with its prefix."""
-    if rows not in prefix.baselines:
-        prefix.baselines[rows] = _run(model, sites, prefix, rows)
-    return prefix.baselines[rows]
+    baselines = prompt.prefix.baselines
+    if rows not in baselines:
+        baselines[rows] = _run(prompt, rows)
+    return baselines[rows]
 
 
 @contextmanager
@@ -85,9 +83,8 @@ def _hand_on(known: LayerBaseline, rows: int | None, *args: Any, **kw: Any) -> A
     return state if known.others is None else (state, *[None] * known.others)
 
 
-def _run(
-    model: PreTrainedModel, sites: tuple[Site, ...], prefix: Prefix, rows: int
-) -> BatchBaseline:
+def _run(prompt: PreparedPrompt, rows: int) -> BatchBaseline:
+    sites = prompt.sites
     seen: dict[int, dict[str, Any]] = {site.layer: {} for site in sites}
 
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
@@ -106,7 +103,7 @@ def _run(
             stack.callback(site.projection.register_forward_hook(_write_hook(found)).remove)
         stack.enter_context(torch.no_grad())
         stack.enter_context(active(Session(by_module(sites), keep_call, observe)))
-        logits = run_last(model, prefix, rows=rows)
+        logits = prompt.run_last(rows=rows)
     return BatchBaseline(logits, tuple(LayerBaseline(**seen[site.layer]) for site in sites))
 
 

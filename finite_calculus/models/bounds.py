@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus.models.layer import Bank, LayerCapture, head_products
+from finite_calculus.models.layer import LayerBank, LayerCapture, head_products
 from finite_calculus.models.sinks import sink_mask, sink_scores
 from finite_calculus.models.softcap import capped
 from finite_calculus.rounding import error_of, track, value_of
@@ -31,7 +31,7 @@ class LocalError:
     write: Float[Tensor, " model"]
 
 
-def local_error(layer: LayerCapture, bank: Bank | None = None) -> LocalError:
+def local_error(layer: LayerCapture, bank: LayerBank | None = None) -> LocalError:
     """Bounds on |y_native − y| and |o_native − o| of one readout; the second includes the first."""
     y = _tracked_output(layer, layer.bank() if bank is None else bank)
     joined = track(layer.output_projection.flatten(0, 1))
@@ -42,13 +42,13 @@ def local_error(layer: LayerCapture, bank: Bank | None = None) -> LocalError:
 
 
 def output_error(
-    layer: LayerCapture, bank: Bank | None = None
+    layer: LayerCapture, bank: LayerBank | None = None
 ) -> Float[Tensor, "heads value_width"]:
     """Bound on |y_native − y| alone."""
     return error_of(_tracked_output(layer, layer.bank() if bank is None else bank))
 
 
-def write_error(layer: LayerCapture, bank: Bank | None = None) -> Float[Tensor, " model"]:
+def write_error(layer: LayerCapture, bank: LayerBank | None = None) -> Float[Tensor, " model"]:
     """Bound on |o_native − o| alone."""
     return local_error(layer, bank).write
 
@@ -78,7 +78,7 @@ def rotation_error(layer: LayerCapture, position: float | int) -> float:
     return 2 * _UNIT * (abs(position) * fastest + 8)
 
 
-def _tracked_output(layer: LayerCapture, bank: Bank) -> Tensor:
+def _tracked_output(layer: LayerCapture, bank: LayerBank) -> Tensor:
     scaling = torch.tensor(layer.scaling, dtype=torch.float32)
     slack = (scaling.double() - layer.scaling).abs()
     scores = head_products(track(bank.query), track(bank.keys)) * track(scaling, slack)

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from finite_calculus.models.baseline import BatchBaseline, LayerBaseline, block_state
 from finite_calculus.models.bounds import output_error, query_error
@@ -23,8 +22,8 @@ from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import Margin
 from finite_calculus.models.predict import Prediction, predict
-from finite_calculus.models.prefix import Prefix, run_last
 from finite_calculus.models.probe import ProbedRotary
+from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site, UnsupportedModelError, has_query_norm
 from finite_calculus.readout import Readout
@@ -106,18 +105,14 @@ class _Recorder:
 
 
 def take_capture(
-    model: PreTrainedModel,
-    sites: tuple[Site, ...],
-    probed: Sequence[ProbedRotary],
-    prefix: Prefix,
-    margin: Margin,
-    layers: Sequence[int],
+    prompt: PreparedPrompt, probed: Sequence[ProbedRotary], margin: Margin, layers: Sequence[int]
 ) -> Capture:
-    """Run the last query of a prepared prefix with a graph and collect the requested layers."""
+    """Run the last query of a prepared prompt with a graph and collect the requested layers."""
+    sites, prefix = prompt.sites, prompt.prefix
     recorder = _Recorder(frozenset(layers))
     session = Session(by_module(sites), keep_call, recorder.observe)
     with torch.enable_grad(), active(session), _hooks(sites, recorder):
-        row = run_last(model, prefix)
+        row = prompt.run_last()
         logits = row[0]
         value = margin.of(logits)
         names = list(recorder.leaves)
@@ -132,7 +127,7 @@ def take_capture(
             check_replay(layer)
         pair = torch.stack([logits[margin.answer], logits[margin.versus]]).detach().cpu()
         return Capture(
-            model=type(model).__name__,
+            model=type(prompt.model).__name__,
             ids=prefix.ids.cpu(),
             margin=margin,
             baseline=float(value),

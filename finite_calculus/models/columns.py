@@ -20,16 +20,16 @@ from finite_calculus.models.edits import (
     check_attended,
     edited_bank,
 )
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
-def edited_columns(layer: LayerCapture, counterfactuals: Sequence[Edits]) -> list[Bank]:
+def edited_columns(layer: LayerCapture, counterfactuals: Sequence[Edits]) -> list[LayerBank]:
     """The banks after each counterfactual, of the columns that it touches."""
     alike: dict[tuple[object, ...], list[int]] = {}
     tuples = [as_tuple(edits) for edits in counterfactuals]
     for index, edits in enumerate(tuples):
         alike.setdefault(_likeness(index, edits), []).append(index)
-    banks: dict[int, Bank] = {}
+    banks: dict[int, LayerBank] = {}
     for indices in alike.values():
         if len(indices) == 1:
             banks[indices[0]] = _touched(layer, tuples[indices[0]])
@@ -50,7 +50,7 @@ def _likeness(index: int, edits: tuple[Edit, ...]) -> tuple[object, ...]:
     return (type(edit), *(v if isinstance(v, int | float | str | tuple) else id(v) for v in values))
 
 
-def _side_by_side(layer: LayerCapture, edits: list[Edit]) -> list[Bank]:
+def _side_by_side(layer: LayerCapture, edits: list[Edit]) -> list[LayerBank]:
     """Equal edits applied at once to the columns of all, which their banks share out."""
     sizes = [len(edit.tokens) for edit in edits]
     tokens = tuple(token for edit in edits for token in edit.tokens)
@@ -66,19 +66,19 @@ def _side_by_side(layer: LayerCapture, edits: list[Edit]) -> list[Bank]:
         columns.split(sizes),
         strict=True,
     )
-    banks = [Bank(bank.query, *part) for part in parts]
+    banks = [LayerBank(bank.query, *part) for part in parts]
     for part in banks:
         check_attended(layer, part)
     return banks
 
 
-def _touched(layer: LayerCapture, edits: tuple[Edit, ...]) -> Bank:
+def _touched(layer: LayerCapture, edits: tuple[Edit, ...]) -> LayerBank:
     if all(edit.by_column for edit in edits):
         tokens = sorted({token for edit in edits for token in edit.tokens})
         return apply_edits(layer, edits, layer.bank(_columns(layer, tokens)))
     bank = edited_bank(layer, edits)
     touched = (bank.changed | bank.removed | (bank.bias != 0).any(0)).nonzero().squeeze(-1)
-    return Bank(
+    return LayerBank(
         bank.query,
         bank.keys[:, touched],
         bank.values[:, touched],

@@ -16,14 +16,13 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
-from transformers import PreTrainedModel
 
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, Edits, as_tuple, edited_bank
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.outcomes import Execution, Outcome
-from finite_calculus.models.prefix import Prefix, run_last
+from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module
 from finite_calculus.models.shared import run_shared
 from finite_calculus.models.support import Site
@@ -32,9 +31,7 @@ Path = Literal["resumed", "whole", "shared"]
 
 
 def execute(
-    model: PreTrainedModel,
-    sites: tuple[Site, ...],
-    prefix: Prefix,
+    prompt: PreparedPrompt,
     capture: Capture,
     edits: Sequence[Edits],
     *,
@@ -60,14 +57,12 @@ def execute(
                 chunk = mine[start : start + rows - 1]
                 wanted = [given[i] for i in chunk]
                 if path == "shared":
-                    found = run_shared(
-                        model, sites, prefix, capture, layer, wanted, keep_logits=keep_logits
-                    )
+                    found = run_shared(prompt, capture, layer, wanted, keep_logits=keep_logits)
                 else:
+                    resume = path == "resumed"
                     found = _run_batch(
-                        model, sites, prefix, capture, layer, wanted, rows,
-                        resume=path == "resumed", keep_logits=keep_logits,
-                    )  # fmt: skip
+                        prompt, capture, layer, wanted, rows, resume=resume, keep_logits=keep_logits
+                    )
                 outcomes |= zip(chunk, found, strict=True)
                 progress.update(len(chunk))
     return Execution(tuple(outcomes[i] for i in range(len(given))))
@@ -85,7 +80,7 @@ def _check_options(batch: int, path: str) -> None:
         )
 
 
-def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: Bank) -> None:
+def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBank) -> None:
     """Write one edited bank into a row of a call whose tensors may be written to."""
     device = call.key.device
     columns = bank.changed.nonzero().squeeze(-1)
@@ -115,9 +110,7 @@ def writable(call: AttentionCall) -> AttentionCall:
 
 
 def _run_batch(
-    model: PreTrainedModel,
-    sites: tuple[Site, ...],
-    prefix: Prefix,
+    prompt: PreparedPrompt,
     capture: Capture,
     layer: int,
     edits: Sequence[tuple[Edit, ...]],
@@ -126,9 +119,9 @@ def _run_batch(
     resume: bool,
     keep_logits: bool,
 ) -> list[Outcome]:
-    taken, site = capture.layer(layer), sites[layer]
+    taken, site = capture.layer(layer), prompt.sites[layer]
     banks = [edited_bank(taken, each) for each in edits]
-    unedited = batch_baseline(model, sites, prefix, rows)
+    unedited = batch_baseline(prompt, rows)
     control = unedited.layers[layer]
     seen: dict[str, Tensor] = {}
 
@@ -151,10 +144,10 @@ def _run_batch(
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         if resume:
-            stack.enter_context(skipping(sites[:layer], unedited.layers))
-        stack.enter_context(active(Session(by_module(sites), edit, observe)))
+            stack.enter_context(skipping(prompt.sites[:layer], unedited.layers))
+        stack.enter_context(active(Session(by_module(prompt.sites), edit, observe)))
         stack.callback(site.projection.register_forward_hook(write).remove)
-        logits = run_last(model, prefix, rows=rows).cpu()
+        logits = prompt.run_last(rows=rows).cpu()
     margins = capture.margin.of(logits.double())
     controls = capture.margin.of(unedited.logits.double().cpu())
     return [

@@ -15,13 +15,13 @@ from finite_calculus.effective import (
     effective_weights,
     mean_key_gauge,
 )
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.sinks import null_sink, sink_mask
 from finite_calculus.rotary import Rotary
 
 
 def head_features(
-    layer: LayerCapture, head: int, bank: Bank | None = None
+    layer: LayerCapture, head: int, bank: LayerBank | None = None
 ) -> Float[Tensor, "keys inputs"]:
     """Score features of one head over the keys of a bank, the last column for the bias of the input.
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, QueryEdit, edited_bank
 from finite_calculus.models.execute import apply_bank, writable
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
 
@@ -51,7 +51,7 @@ def installed_edits(
         yield
 
 
-def _reader(banks: Mapping[int, tuple[LayerCapture, Bank]]):
+def _reader(banks: Mapping[int, tuple[LayerCapture, LayerBank]]):
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
         if site.layer not in banks:
             return output

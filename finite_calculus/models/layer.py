@@ -20,7 +20,7 @@ Wrap = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class LayerBank:
     """Query, keys, values and additive score bias of one readout: what an edit changes.
 
     `changed` marks the key columns whose key or value an edit replaced, `removed` the deleted ones. A
@@ -43,7 +43,7 @@ class Bank:
             return torch.arange(len(columns))
         return torch.searchsorted(self.columns, columns)
 
-    def in_float64(self, wrap: Wrap) -> "Bank":
+    def in_float64(self, wrap: Wrap) -> "LayerBank":
         """The same bank in float64, each tensor passed through `wrap`: `track` follows its rounding."""
         return replace(self, **_wide(self, ("query", "keys", "values", "bias"), wrap))
 
@@ -94,26 +94,26 @@ class LayerCapture:
         """Token indices of the key columns."""
         return range(self.first, self.first + self.keys.shape[1])
 
-    def bank(self, columns: Int[Tensor, " some"] | None = None) -> Bank:
+    def bank(self, columns: Int[Tensor, " some"] | None = None) -> LayerBank:
         """The unedited bank, of all key columns or of a few."""
         keys = self.keys if columns is None else self.keys[:, columns]
         values = self.values if columns is None else self.values[:, columns]
         bias = torch.zeros(self.heads, keys.shape[1], dtype=keys.dtype, device=keys.device)
         none = self.attended.new_zeros(keys.shape[1])
-        return Bank(self.query, keys, values, bias, none, none, columns)
+        return LayerBank(self.query, keys, values, bias, none, none, columns)
 
     def in_float64(self, wrap: Wrap) -> "LayerCapture":
         """The same layer with what predictions are made of in float64, each passed through `wrap`."""
         names = ("query", "keys", "values", "sinks", "output_projection", "gradient_write")
         return replace(self, **_wide(self, names, wrap))
 
-    def scores(self, bank: Bank | None = None) -> Float[Tensor, "heads keys"]:
+    def scores(self, bank: LayerBank | None = None) -> Float[Tensor, "heads keys"]:
         """Scores s = cap(q̃·k̃·scaling) + bias in float64, before the attended set is applied."""
         bank = self.bank() if bank is None else bank
         raw = head_products(bank.query.double(), bank.keys.double()) * self.scaling
         return capped(raw, self.softcap) + bank.bias.double()
 
-    def readout(self, bank: Bank | None = None) -> Readout:
+    def readout(self, bank: LayerBank | None = None) -> Readout:
         """The float64 readout over the heads as batch; a sink is a last key with value zero."""
         bank = self.bank() if bank is None else bank
         values = repeat_groups(bank.values.double(), self.heads)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Patch:
         return self.columns.unsqueeze(-2).expand_as(like)
 
 
-def stack_patches(layer: LayerCapture, banks: Sequence[Bank], device: torch.device) -> Patch:
+def stack_patches(layer: LayerCapture, banks: Sequence[LayerBank], device: torch.device) -> Patch:
     """The patch of a batch from banks of touched columns (`edited_columns`), after an unedited row."""
     sizes = torch.tensor([bank.keys.shape[1] for bank in banks])
     rows, most = len(banks) + 1, int(sizes.max())
@@ -80,7 +80,7 @@ def stack_patches(layer: LayerCapture, banks: Sequence[Bank], device: torch.devi
     )
 
 
-def _columns(bank: Bank) -> Tensor:
+def _columns(bank: LayerBank) -> Tensor:
     if bank.columns is None:
         return torch.arange(bank.keys.shape[1])
     return bank.columns

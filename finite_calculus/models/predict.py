@@ -14,7 +14,7 @@ from finite_calculus.deletion import deletion_response
 from finite_calculus.joint import JointResponse, decompose
 from finite_calculus.margin import project
 from finite_calculus.models.edits import Edits, edited_bank
-from finite_calculus.models.layer import Bank, LayerCapture, head_products, repeat_groups
+from finite_calculus.models.layer import LayerBank, LayerCapture, head_products, repeat_groups
 from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.softcap import capped_change
 from finite_calculus.readout import freeze
@@ -50,7 +50,7 @@ def predict(layer: LayerCapture, edits: Edits) -> Prediction:
     return predict_bank(layer, edited_bank(layer, edits))
 
 
-def predict_bank(layer: LayerCapture, bank: Bank) -> Prediction:
+def predict_bank(layer: LayerCapture, bank: LayerBank) -> Prediction:
     """Predict the readout of an edited bank against the captured one."""
     change = increments(layer, bank)
     parts, base = None, layer.readout()
@@ -67,7 +67,7 @@ def predict_bank(layer: LayerCapture, bank: Bank) -> Prediction:
     return Prediction(layer.layer, response, write, effect, parts)
 
 
-def increments(layer: LayerCapture, bank: Bank) -> Increments:
+def increments(layer: LayerCapture, bank: LayerBank) -> Increments:
     """d = q̃'k̃' − q̃k̃ from the differences of the rounded tensors, and ε = v' − v.
 
     Under a softcap d is the change of the capped scores, which is not additive over bands.

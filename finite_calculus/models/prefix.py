@@ -96,15 +96,3 @@ def prepare_prefix(model: PreTrainedModel, ids: Tensor) -> Prefix:
             f"Every cache layer must hold keys and values; got {unknown[0]}. Not supported."
         )
     return Prefix(ids, tuple(layer for layer in cache.layers if isinstance(layer, DynamicLayer)))
-
-
-def run_last(
-    model: PreTrainedModel, prefix: Prefix, *, rows: int = 1, kind: type[SharedLayer] = SharedLayer
-) -> Tensor:
-    """Logits of the last token, (rows, vocabulary), read from the shared prefix."""
-    output = model(
-        input_ids=prefix.last.expand(rows, 1),
-        past_key_values=prefix.cache(kind),
-        use_cache=True,
-    )
-    return output.logits[:, -1]

@@ -26,7 +26,8 @@ from finite_calculus.models.edits import Edits
 from finite_calculus.models.margins import Margin
 from finite_calculus.models.outcomes import Outcome
 from finite_calculus.models.patches import Patch, stack_patches
-from finite_calculus.models.prefix import OwnLayer, Prefix, run_last
+from finite_calculus.models.prefix import OwnLayer
+from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.sinks import sink_scores
 from finite_calculus.models.softcap import capped
@@ -34,9 +35,7 @@ from finite_calculus.models.support import Site
 
 
 def run_shared(
-    model: PreTrainedModel,
-    sites: tuple[Site, ...],
-    prefix: Prefix,
+    prompt: PreparedPrompt,
     capture: Capture,
     layer: int,
     edits: Sequence[Edits],
@@ -44,12 +43,12 @@ def run_shared(
     keep_logits: bool = False,
 ) -> list[Outcome]:
     """Execute counterfactuals of one layer; row 0 is their control."""
-    taken, site, rows = capture.layer(layer), sites[layer], len(edits) + 1
-    patch = stack_patches(taken, edited_columns(taken, edits), prefix.ids.device)
+    taken, site, rows = capture.layer(layer), prompt.sites[layer], len(edits) + 1
+    patch = stack_patches(taken, edited_columns(taken, edits), prompt.prefix.ids.device)
     seen: dict[str, Tensor] = {}
 
     def attend(where: Site, call: AttentionCall) -> Tensor:
-        stored = prefix.layers[where.layer]
+        stored = prompt.prefix.layers[where.layer]
         if where is not site:
             return shared_attention(call, stored.keys, stored.values)
         for name, tensor in (("query", call.query), ("key", call.key), ("value", call.value)):
@@ -62,14 +61,16 @@ def run_shared(
 
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
-        below = batch_baseline(model, sites, prefix, 1).layers
-        stack.enter_context(skipping(sites[:layer], below, rows=rows))
-        stack.enter_context(active(Session(by_module(sites), keep_call, _keep_output, attend)))
+        below = batch_baseline(prompt, 1).layers
+        stack.enter_context(skipping(prompt.sites[:layer], below, rows=rows))
+        stack.enter_context(
+            active(Session(by_module(prompt.sites), keep_call, _keep_output, attend))
+        )
         stack.callback(site.projection.register_forward_hook(write).remove)
         margin = capture.margin
         if not keep_logits:
-            margin = stack.enter_context(_answers_only(model, margin))
-        logits = run_last(model, prefix, rows=rows, kind=OwnLayer).cpu()
+            margin = stack.enter_context(_answers_only(prompt.model, margin))
+        logits = prompt.run_last(rows=rows, kind=OwnLayer).cpu()
     margins = margin.of(logits.double()).tolist()
     outputs = seen["output"].reshape(rows, taken.heads, -1).cpu().unbind(0)
     writes = seen["write"].unbind(0)

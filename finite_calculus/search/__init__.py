@@ -13,7 +13,7 @@ from finite_calculus.search.certificates import (
     tightness as tightness,
 )
 from finite_calculus.search.check import (
-    Executed as Executed,
+    ExecutedRow as ExecutedRow,
     Verification as Verification,
     certified_top as certified_top,
     execute_rows as execute_rows,
@@ -42,4 +42,4 @@ from finite_calculus.search.steering import (
     check_preserving as check_preserving,
     steer as steer,
 )
-from finite_calculus.search.table import Row as Row, ScoreTable as ScoreTable
+from finite_calculus.search.table import ScoreRow as ScoreRow, ScoreTable as ScoreTable

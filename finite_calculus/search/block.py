@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.joint import decompose
-from finite_calculus.models import Bank, Edit, LayerCapture, edited_bank, increments
+from finite_calculus.models import Edit, LayerBank, LayerCapture, edited_bank, increments
 from finite_calculus.models.layer import Wrap, head_products
 from finite_calculus.models.sinks import null_sink
-from finite_calculus.search.stack import Stack, plain
+from finite_calculus.search.stack import Stack, untracked
 from finite_calculus.sparse import PreparedGroups, prepare
 
 
@@ -67,7 +67,7 @@ class Effects:
     interaction: Float[Tensor, "layers groups"]
 
 
-def block_of(kind: Edit, places: Places, *, wrap: Wrap = plain) -> Block:
+def block_of(kind: Edit, places: Places, *, wrap: Wrap = untracked) -> Block:
     """The increments of a kind at all keys of a stack, from one edited bank for all layers or for each."""
     stack = places.stack
     tokens = tuple(stack.tokens(places.columns.unique()).tolist())
@@ -92,7 +92,11 @@ def block_of(kind: Edit, places: Places, *, wrap: Wrap = plain) -> Block:
 
 
 def contracted(
-    layer: LayerCapture, bank: Bank, gradient: Float[Tensor, "heads width"], *, wrap: Wrap = plain
+    layer: LayerCapture,
+    bank: LayerBank,
+    gradient: Float[Tensor, "heads width"],
+    *,
+    wrap: Wrap = untracked,
 ) -> tuple[Tensor | None, Tensor | None]:
     """Score increments and contracted value increments (heads, keys) in float64; None for no change.
 
@@ -172,7 +176,7 @@ def _grouped(block: Block) -> Tensor:
 def _joint(block: Block) -> Effects:
     scores, values = group_increments(block)
     parts = decompose(
-        block.places.prepared.bank, with_rest(scores), with_rest(values).unsqueeze(-1)
+        block.places.prepared.small_readout, with_rest(scores), with_rest(values).unsqueeze(-1)
     )
     found = (parts.total, parts.key, parts.value, parts.interaction)
     return Effects(*(_over_heads(part.squeeze(-1)) for part in found))

@@ -130,7 +130,7 @@ def _edited(places: Places, blocks: list[Block]) -> list[Certificate]:
     scores = with_rest(torch.stack([scores for scores, _ in pairs]))
     values = with_rest(torch.stack([values for _, values in pairs])).unsqueeze(-1)
     ones = torch.ones(1, dtype=places.stack.dtype)
-    per_head = certify(places.prepared.bank, scores, values, ones)
+    per_head = certify(places.prepared.small_readout, scores, values, ones)
     heads_last = Certificate(*(getattr(per_head, f).squeeze(1).mT.contiguous() for f in _FIELDS))
     summed = heads_last.over_heads()
     return [Certificate(*(getattr(summed, f)[k] for f in _FIELDS)) for k in range(len(blocks))]

@@ -11,18 +11,18 @@ from typing import Literal
 import torch
 
 from finite_calculus.models import Instrument
-from finite_calculus.models.comparison import LocalCheck, local_check
+from finite_calculus.models.comparison import LocalCheck, compare_all
 from finite_calculus.search.certificates import intervals
-from finite_calculus.search.table import Row, ScoreTable, Side, sign_of
+from finite_calculus.search.table import ScoreRow, ScoreTable, Side, sign_of
 
 Stop = Literal["certified", "settled", "budget", "exhausted"]
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutedRow:
     """One candidate executed natively: the executed change of the margin, and its local check."""
 
-    row: Row
+    row: ScoreRow
     effect: float
     margin: float
     local: LocalCheck
@@ -37,8 +37,8 @@ class Verification:
     `executed` holds all that was run, in the order of prediction.
     """
 
-    top: tuple[Executed, ...]
-    executed: tuple[Executed, ...]
+    top: tuple[ExecutedRow, ...]
+    executed: tuple[ExecutedRow, ...]
     stopped: Stop
     budget: int
 
@@ -50,15 +50,16 @@ def execute_rows(
     *,
     batch: int = 32,
     quiet: bool = True,
-) -> tuple[Executed, ...]:
+) -> tuple[ExecutedRow, ...]:
     """Execute rows of a table on the model, each from the untouched prefix."""
     edits = [table.edit(index) for index in indices]
     if not edits:
         return ()
     outcomes = instrument.execute(table.capture, edits, batch=batch, quiet=quiet).outcomes
+    comparisons = compare_all(edits, outcomes)
     return tuple(
-        Executed(table.row(index), outcome.effect, outcome.margin, local_check(edit, outcome))
-        for index, edit, outcome in zip(indices, edits, outcomes, strict=True)
+        ExecutedRow(table.row(index), outcome.effect, outcome.margin, LocalCheck.of(local.write))
+        for index, outcome, local in zip(indices, outcomes, comparisons, strict=True)
     )
 
 
@@ -83,7 +84,7 @@ def verify_top(
         )
     order = table.order(min(budget, len(table)), towards=towards)
     certain = certified_top(table, count, towards=towards)
-    done: tuple[Executed, ...] = ()
+    done: tuple[ExecutedRow, ...] = ()
     best: list[int] = []
     while len(done) < len(order):
         batch_of = order[len(done) : len(done) + count]
@@ -120,12 +121,12 @@ def certified_top(table: ScoreTable, count: int, *, towards: Side = "either") ->
     return all(float(lower[i]) > floor for i, floor in zip(chosen, floors, strict=True))
 
 
-def _ranked(done: tuple[Executed, ...], towards: Side) -> list[Executed]:
+def _ranked(done: tuple[ExecutedRow, ...], towards: Side) -> list[ExecutedRow]:
     sign = sign_of(towards)
     return sorted(done, key=lambda e: sign * e.effect if sign else abs(e.effect), reverse=True)
 
 
 def _verification(
-    done: tuple[Executed, ...], count: int, towards: Side, stopped: Stop, budget: int
+    done: tuple[ExecutedRow, ...], count: int, towards: Side, stopped: Stop, budget: int
 ) -> Verification:
     return Verification(tuple(_ranked(done, towards)[:count]), done, stopped, budget)

@@ -5,7 +5,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.models import Capture, Edit, Instrument, edited_bank
-from finite_calculus.models.prefix import run_last
 from finite_calculus.models.session import AttentionCall, Session, active, by_module
 from finite_calculus.models.support import Site
 
@@ -45,7 +44,7 @@ def attention_weights(
             seen.append(weights[0, :, -1].cpu().double())
         return output
 
-    sites = instrument.support.sites
-    with torch.no_grad(), active(Session(by_module(sites), edit, observe)):
-        run_last(instrument.model, instrument.prefix(capture.ids))
+    prompt = instrument.prompt(capture.ids)
+    with torch.no_grad(), active(Session(by_module(prompt.sites), edit, observe)):
+        prompt.run_last()
     return seen[0]

@@ -17,7 +17,7 @@ from finite_calculus.models.layer import Wrap
 from finite_calculus.search.block import Block, Places, block_of, effects_of
 from finite_calculus.search.families import Family, token_family
 from finite_calculus.search.listed import listed_part
-from finite_calculus.search.stack import Stack, plain, stacks_of
+from finite_calculus.search.stack import Stack, stacks_of, untracked
 from finite_calculus.search.table import Part, ScoreTable, table_of
 
 
@@ -59,7 +59,7 @@ def prepare_search(
     *,
     dtype: torch.dtype = torch.float64,
     tokenizer: Any = None,
-    wrap: Wrap = plain,
+    wrap: Wrap = untracked,
 ) -> PreparedSearch:
     """Contract values with the gradient, prepare complements and form increments, once."""
     chosen = token_family() if family is None else family

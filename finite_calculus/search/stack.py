@@ -25,7 +25,7 @@ from finite_calculus.singles import PreparedSingles, prepare_singles
 _ENTRIES = 1 << 22
 
 
-def plain(tensor: Tensor) -> Tensor:
+def untracked(tensor: Tensor) -> Tensor:
     """A tensor as it is; `track` in its place follows the rounding error."""
     return tensor
 
@@ -64,7 +64,7 @@ class Stack:
 
 
 def stacks_of(
-    capture: Capture, *, dtype: torch.dtype = torch.float64, wrap: Wrap = plain
+    capture: Capture, *, dtype: torch.dtype = torch.float64, wrap: Wrap = untracked
 ) -> tuple[Stack, ...]:
     """The captured layers, grouped into stacks; `wrap=track` follows the rounding error throughout."""
     if dtype not in (torch.float32, torch.float64):
@@ -80,7 +80,7 @@ def stacks_of(
 
 
 def stack_of(
-    layers: Sequence[LayerCapture], *, dtype: torch.dtype = torch.float64, wrap: Wrap = plain
+    layers: Sequence[LayerCapture], *, dtype: torch.dtype = torch.float64, wrap: Wrap = untracked
 ) -> Stack:
     """One stack of layers that have the same shape."""
     folded = fold(layers)
@@ -129,7 +129,7 @@ def _sinks(layers: Sequence[LayerCapture]) -> Tensor | None:
 
 
 def layer_gradient(
-    layer: LayerCapture, *, dtype: torch.dtype, wrap: Wrap = plain
+    layer: LayerCapture, *, dtype: torch.dtype, wrap: Wrap = untracked
 ) -> Float[Tensor, "heads width"]:
     """g_h = W_{o,h} gᵀ of one layer."""
     projection = wrap(layer.output_projection.to(dtype))

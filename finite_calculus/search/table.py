@@ -74,7 +74,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """One candidate: what is done to which tokens, and its predicted effect with its parts.
 
     `first_order` and `bound` certify that the exact local score is within `bound` of `first_order`;
@@ -125,7 +125,9 @@ class ScoreTable:
         """The first row of every part."""
         return np.cumsum([0, *(len(part.effect) for part in self.parts)])
 
-    def topk(self, count: int, *, by: str = "effect", towards: Side = "either") -> tuple[Row, ...]:
+    def topk(
+        self, count: int, *, by: str = "effect", towards: Side = "either"
+    ) -> tuple[ScoreRow, ...]:
         """The first `count` rows by a column: largest absolute value, or signed.
 
         `towards="answer"` puts the largest number first, `towards="versus"` the smallest.
@@ -149,12 +151,12 @@ class ScoreTable:
         chosen = torch.argsort(keyed[reach], descending=True, stable=True)[:count]
         return reach[chosen].tolist()
 
-    def row(self, index: int) -> Row:
+    def row(self, index: int) -> ScoreRow:
         """One candidate in words and numbers."""
         part, inside = self._find(index)
         layer, tokens = part.place(inside)
         certificate = self.certificate
-        return Row(
+        return ScoreRow(
             index=index,
             layer=layer,
             tokens=tokens,
@@ -176,7 +178,7 @@ class ScoreTable:
         layer, tokens = part.place(inside)
         return part.kind.at(layer, tokens)
 
-    def rows(self, indices: Iterable[int] | None = None) -> list[Row]:
+    def rows(self, indices: Iterable[int] | None = None) -> list[ScoreRow]:
         """Rows by number, or all of them."""
         return [self.row(index) for index in (range(len(self)) if indices is None else indices)]
 

@@ -23,7 +23,7 @@ def test_evictions_keep_the_budget_and_the_model_agrees(embedded) -> None:
         assert plan.tokens
         assert not {0, 5, len(embedded.capture.ids) - 1} & set(plan.tokens)
         assert max(plan.distortions) <= plan.budget == pytest.approx(0.05 * plan.write)
-        assert plan.local.held
+        assert plan.local.within_bound
         assert plan.local.predicted == pytest.approx(plan.distortions[-1], rel=1e-4, abs=1e-6)
         # The bound on rounding is far below the budget, so the check can fail.
         assert plan.local.bound < plan.budget
@@ -67,7 +67,7 @@ def test_restoration_reduces_the_error_by_its_benefit_and_the_model_agrees(famil
     ):
         assert before**2 - after**2 == pytest.approx(benefit, rel=1e-9, abs=1e-12)
     assert repair.relative_error == repair.errors[-1] / repair.errors[0] < 1
-    assert repair.local.held
+    assert repair.local.within_bound
     assert repair.local.predicted == pytest.approx(repair.errors[-1], rel=1e-6, abs=1e-9)
     assert repair.local.bound < repair.errors[0]
 

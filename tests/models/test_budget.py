@@ -18,19 +18,19 @@ PLACES = torch.cat([STEPS, -STEPS, torch.zeros(1, dtype=torch.float64)])
 def test_margins_of_all_batch_sizes_lie_within_two_budgets_of_each_other(tiny, ids, family):
     with attach(tiny(family)) as instrument:
         bench = Bench(instrument, ids, 3, 5, 8)
-        prefix, sites = instrument.prefix(ids), instrument.support.sites
+        prompt = instrument.prompt(ids)
         margins = torch.cat(
             [
-                bench.capture.margin.of(
-                    batch_baseline(instrument.model, sites, prefix, rows).logits.double()
-                )
+                bench.capture.margin.of(batch_baseline(prompt, rows).logits.double())
                 for rows in (1, 2, 3, 5, 8, 13)
             ]
         )
         spread = float(margins.max() - margins.min())
         assert spread <= 2 * bench.budget
         # Nor is it so wide that it says nothing: a thousand units in the last place of the logits.
-        assert bench.budget < 1000 * UNIT * float(bench.capture.logits.abs().max()) * len(sites)
+        assert bench.budget < 1000 * UNIT * float(bench.capture.logits.abs().max()) * len(
+            prompt.sites
+        )
 
 
 def test_the_spread_of_a_linear_map_covers_its_float32_rounding():

@@ -17,7 +17,7 @@ from finite_calculus.models import (
 )
 from finite_calculus.models.baseline import batch_baseline
 from finite_calculus.models.execute import apply_bank
-from finite_calculus.models.prefix import SharedLayer, prepare_prefix, run_last
+from finite_calculus.models.prefix import SharedLayer, prepare_prefix
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.tiny import tiny_model
 from native_checks.bench import battery
@@ -136,8 +136,7 @@ def test_donor_tensors_are_executed_as_they_are(tiny, ids):
         donor = instrument.capture(other, answer=3, versus=5)
         edit = Replace(0, tuple(range(19)), donor.layer(0))
         (outcome,) = instrument.execute(capture, [edit]).outcomes
-        sites, prefix = instrument.support.sites, instrument.prefix(other)
-        unedited = batch_baseline(instrument.model, sites, prefix, 2).layers[0]
+        unedited = batch_baseline(instrument.prompt(other), 2).layers[0]
     # At layer 0 the last token's own features are the same, so the donor's write is reached.
     assert torch.equal(outcome.write, unedited.write[1])
 
@@ -221,7 +220,7 @@ def test_an_installed_edit_acts_on_the_first_generated_token_as_execution_does(t
         plain, before = generate(model, ids)
         with instrument.installed(capture, edits):
             with torch.no_grad():
-                last = run_last(model, instrument.prefix(ids), rows=2)
+                last = instrument.prompt(ids).run_last(rows=2)
             edited, logits = generate(model, ids)
         again, after = generate(model, ids)
     assert torch.equal(last[1], outcome.logits)

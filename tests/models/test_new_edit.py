@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from finite_calculus.models import Bank, Edit, LayerCapture, attach, predict
+from finite_calculus.models import Edit, LayerBank, LayerCapture, attach, predict
 from finite_calculus.models.edits import Edits, register, registered_edits, unregister
 from finite_calculus.models.edits.base import attended_tokens, replace_columns
 from finite_calculus.search import Family, execute_rows, score
@@ -25,7 +25,7 @@ class NegateKeys(Edit):
 
     size: float | int = 1.0
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         places = bank.places(self.columns(layer))
         return replace_columns(bank, places, keys=-self.size * bank.keys[:, places])
 
@@ -67,7 +67,7 @@ def test_a_new_edit_is_parsed_scored_executed_and_put_into_the_battery(
         expected = predict(capture.layer(1), edit).effect
         assert row.effect == pytest.approx(expected, rel=1e-9)
         (run,) = execute_rows(instrument, table, [row.index])
-        assert run.local.held
+        assert run.local.within_bound
         assert run.effect != 0
         shared = instrument.execute(capture, [edit], path="shared").outcomes[0]
         assert shared.effect == pytest.approx(run.effect, abs=1e-4)

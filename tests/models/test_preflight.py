@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+import finite_calculus.models.comparison as comparison
 import finite_calculus.models.execute as execute
 import finite_calculus.models.install as install
 import finite_calculus.models.layer as layer
@@ -15,9 +16,8 @@ from finite_calculus.models import Instrument
 from finite_calculus.models.prefix import OwnLayer, SharedLayer
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.tiny import FAMILIES, tiny_model
-from native_checks import local
 from native_checks.preflight import CHECKS, preflight
-from native_checks.records import Check, compared
+from native_checks.records import GateCheck, compared
 
 # As in production: jaxtyping makes the checks four times as slow. Shapes are checked in other files.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -54,23 +54,23 @@ def test_every_layer_and_head_has_its_figure_in_the_record(tiny):
 
 
 def test_a_single_wrong_head_is_named(tiny, monkeypatch):
-    genuine = local.predict_bank
+    genuine = comparison.predict_bank
 
     def wrong(captured, bank):
-        found = genuine(captured, bank)
+        prediction = genuine(captured, bank)
         if captured.layer == 1:
-            found.response[4] *= 1.01
-        return found
+            prediction.response[4] *= 1.01
+        return prediction
 
-    monkeypatch.setattr(local, "predict_bank", wrong)
+    monkeypatch.setattr(comparison, "predict_bank", wrong)
     checks = {check.name: check for check in preflight(tiny("qwen2")).checks if not check.passed}
     assert {name for name in checks if "shared" not in name} == {
         "predicted Δy",
         "predicted Δy, head by head",
     }
-    found = checks["predicted Δy, head by head"]
-    assert found.figure == 1
-    assert "the closest, layer 1 head 4" in found.reason
+    by_head = checks["predicted Δy, head by head"]
+    assert by_head.figure == 1
+    assert "the closest, layer 1 head 4" in by_head.reason
 
 
 def test_an_unsupported_model_shuts_the_gate():
@@ -181,7 +181,7 @@ def test_a_bias_in_the_wrong_column_shuts_the_gate(tiny, monkeypatch):
 def _shifted(genuine):
     def edited(captured, edits):
         bank = genuine(captured, edits)
-        return layer.Bank(
+        return layer.LayerBank(
             bank.query, bank.keys, bank.values, bank.bias.roll(1, -1), bank.changed, bank.removed
         )
 
@@ -216,4 +216,4 @@ def test_a_comparison_fails_on_nan_above_the_bound_and_above_the_papers_toleranc
     waived = compared("x", 1e-2 * one, 1.0 * one, one, "", waived="it is coarser")
     assert waived.passed
     assert "not required: it is coarser" in waived.line()
-    assert "FAIL" in Check("x", 1.0, 0.0, "", passed=False).line()
+    assert "FAIL" in GateCheck("x", 1.0, 0.0, "", passed=False).line()

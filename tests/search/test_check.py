@@ -21,7 +21,7 @@ def test_execution_agrees_locally_and_is_the_models_own(embedded) -> None:
     assert [item.effect for item in done] == again.effects.tolist()
     assert [item.row.index for item in done] == order
     for item in done:
-        assert item.local.held
+        assert item.local.within_bound
         assert item.local.error <= 1e-4 * max(1.0, item.local.predicted)
         assert item.local.bound < 0.1 * max(0.1, item.local.predicted)
     assert execute_rows(embedded.instrument, table, []) == ()

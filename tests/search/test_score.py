@@ -6,10 +6,10 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus.models import (
-    Bank,
     Delete,
     Edit,
     KeyShift,
+    LayerBank,
     LayerCapture,
     Odds,
     Quantise,
@@ -157,7 +157,7 @@ class Halve(Edit):
     by_column = True
     name = "halve"
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         return Odds(layer.layer, self.tokens, 0.5, heads=(0,)).apply(layer, bank)
 
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 Tokens = tuple[int, ...]
 # The layer of a template: an edit that has no place yet.
@@ -47,7 +47,7 @@ class Edit:
     layer: int
     tokens: Tokens
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """The edited bank."""
         raise NotImplementedError(f"{type(self).__name__} must define apply.")
 
@@ -135,12 +135,12 @@ def as_tuple(edits: Edits) -> tuple[Edit, ...]:
     return several
 
 
-def edited_bank(layer: LayerCapture, edits: Edits) -> Bank:
+def edited_bank(layer: LayerCapture, edits: Edits) -> LayerBank:
     """The bank after all edits, from left to right."""
     return apply_edits(layer, as_tuple(edits), layer.bank())
 
 
-def apply_edits(layer: LayerCapture, edits: Iterable[Edit], bank: Bank) -> Bank:
+def apply_edits(layer: LayerCapture, edits: Iterable[Edit], bank: LayerBank) -> LayerBank:
     """A bank after edits, from left to right; it holds at least the columns that they touch."""
     for edit in edits:
         if edit.layer != layer.layer:
@@ -153,7 +153,7 @@ def apply_edits(layer: LayerCapture, edits: Iterable[Edit], bank: Bank) -> Bank:
     return bank
 
 
-def check_attended(layer: LayerCapture, bank: Bank) -> None:
+def check_attended(layer: LayerCapture, bank: LayerBank) -> None:
     """Require that deletions leave something to attend to: a key, or the sink."""
     within = layer.attended if bank.columns is None else layer.attended[bank.columns]
     count = int(layer.attended.sum())
@@ -169,8 +169,8 @@ def check_attended(layer: LayerCapture, bank: Bank) -> None:
 
 
 def replace_columns(
-    bank: Bank, places: Tensor, *, keys: Tensor | None = None, values: Tensor | None = None
-) -> Bank:
+    bank: LayerBank, places: Tensor, *, keys: Tensor | None = None, values: Tensor | None = None
+) -> LayerBank:
     """The bank with other keys or values at some places, which count as changed."""
     return replace(
         bank,

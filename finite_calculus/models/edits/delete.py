@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from finite_calculus.models.edits.base import Edit, Edits, attended_tokens, register
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
 @register
@@ -19,7 +19,7 @@ class Delete(Edit):
     words: ClassVar[tuple[str, ...]] = ("delete",)
     amount: ClassVar[bool] = False
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """The removed set grows."""
         removed = bank.removed.index_fill(0, bank.places(self.columns(layer)), True)
         return replace(bank, removed=removed)

@@ -16,7 +16,7 @@ from finite_calculus.models.edits.base import (
     register,
     replace_columns,
 )
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.rotary import Rotary, frequency_bands, rotate
 
 BANDS = ("fast", "middle", "slow")
@@ -45,7 +45,7 @@ class KeyShift(Edit):
                 f"{self.band!r}. Build a mask with frequency_bands(layer.rotary, sizes)."
             )
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """Keys rotated in float64 from the stored frequencies and rounded once."""
         if layer.rotary is None:
             raise ValueError(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from finite_calculus.models.edits.base import Edit, Edits, Tokens, attended_tokens, register
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
 @register
@@ -24,7 +24,7 @@ class Odds(Edit):
     multiplier: float | int
     heads: tuple[int, ...] | None = None
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """log(multiplier), rounded to float32, is added to the scores."""
         if not (self.multiplier > 0 and math.isfinite(self.multiplier)):
             raise ValueError(

@@ -11,7 +11,7 @@ from finite_calculus.models.edits.base import (
     register,
     replace_columns,
 )
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.quantise import quantise
 
 
@@ -28,7 +28,7 @@ class Quantise(Edit):
     keys: bool = True
     values: bool = True
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """The simulated quantiser of the core, in float32."""
         places = bank.places(self.columns(layer))
         keys = quantise(bank.keys[:, places], self.bits) if self.keys else None

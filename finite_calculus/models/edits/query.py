@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.models.edits.base import Edit, Edits, register
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
 @register
@@ -18,7 +18,7 @@ class QueryEdit(Edit):
 
     delta: Float[Tensor, "heads width"]
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """q̃ + Δ in float32."""
         if self.delta.shape != layer.query.shape:
             raise ValueError(

@@ -14,7 +14,7 @@ from finite_calculus.models.edits.base import (
     register,
     replace_columns,
 )
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
 @runtime_checkable
@@ -41,7 +41,7 @@ class Replace(Edit):
     keys: bool = True
     values: bool = True
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """At strength 1 the donor's tensors are taken as they are."""
         donor = self.donor
         if not isinstance(donor, LayerCapture):

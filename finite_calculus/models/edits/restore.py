@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from finite_calculus.models.edits.base import Edit, Edits, Tokens, register, replace_columns
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
 @register
@@ -19,7 +19,7 @@ class Restore(Edit):
     keys: bool = True
     values: bool = True
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """Captured tensors in place of edited ones; biases and deletions stay."""
         columns = self.columns(layer)
         keys = layer.keys[:, columns] if self.keys else None

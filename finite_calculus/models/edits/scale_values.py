@@ -12,7 +12,7 @@ from finite_calculus.models.edits.base import (
     register,
     replace_columns,
 )
-from finite_calculus.models.layer import Bank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture
 
 
 @register
@@ -26,7 +26,7 @@ class ScaleValues(Edit):
 
     factor: float | int = 0.0
 
-    def apply(self, layer: LayerCapture, bank: Bank) -> Bank:
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """Values scaled in float32."""
         places = bank.places(self.columns(layer))
         return replace_columns(bank, places, values=bank.values[:, places] * self.factor)

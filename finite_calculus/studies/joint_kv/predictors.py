@@ -18,7 +18,7 @@ from torch import Tensor
 from finite_calculus.effective import EffectiveWeights, effective_weights, mean_key_gauge
 from finite_calculus.joint import decompose
 from finite_calculus.margin import head_gradient
-from finite_calculus.models import Bank, LayerCapture, increments
+from finite_calculus.models import LayerBank, LayerCapture, increments
 from finite_calculus.models.layer import head_products, repeat_groups
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.sparse import prepare
@@ -56,7 +56,7 @@ class _Banks:
 
 
 def predict_span(
-    layer: LayerCapture, banks: Sequence[Bank], columns: Sequence[int]
+    layer: LayerCapture, banks: Sequence[LayerBank], columns: Sequence[int]
 ) -> SpanPredictions:
     """Predict edits that change only the given key columns of a layer."""
     require_plain(layer)
@@ -103,7 +103,7 @@ def _sparse(layer: LayerCapture, scores: Tensor, values: Tensor, columns: Sequen
     return prepare(layer.readout(), group).response(*inside).squeeze(-2)
 
 
-def _stack(layer: LayerCapture, banks: Sequence[Bank]) -> _Banks:
+def _stack(layer: LayerCapture, banks: Sequence[LayerBank]) -> _Banks:
     query, attended = layer.query.double(), layer.attended.expand(layer.heads, -1)
     keys = [bank.keys.double() for bank in (layer.bank(), *banks)]
     values = [repeat_groups(bank.values.double(), layer.heads) for bank in (layer.bank(), *banks)]

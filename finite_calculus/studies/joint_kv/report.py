@@ -82,7 +82,16 @@ def _paired(full: list[Setting], settings: JointKVSettings) -> Table:
             reduction = None if other == 0 else -100 * interval.estimate / other
             state = "yes" if interval.favours_first else "no"
             rows.append(
-                (s.task, s.layer, name, interval.estimate, interval.low, interval.high, reduction, state)
+                (
+                    s.task,
+                    s.layer,
+                    name,
+                    interval.estimate,
+                    interval.low,
+                    interval.high,
+                    reduction,
+                    state,
+                )
             )
     return Table(
         "paired",

@@ -8,16 +8,16 @@ from torch import Tensor
 
 from finite_calculus.harness import Check, UnitResult
 from finite_calculus.models import (
+    Agreement,
     Capture,
     Instrument,
     LayerCapture,
     Outcome,
     Replace,
+    compare_all,
     edited_bank,
-    write_error,
 )
 from finite_calculus.models.capture import projection_weights
-from finite_calculus.models.predict import predict_bank
 from finite_calculus.studies.joint_kv.checks import place_checks
 from finite_calculus.studies.joint_kv.predictors import SpanPredictions, predict_span
 from finite_calculus.studies.joint_kv.rows import Intervention
@@ -49,15 +49,6 @@ class PlaceResult:
     rows: list[Intervention]
     checks: list[Check]
     tensors: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class LocalEffect:
-    """The executed write contracted with the gradient, its prediction, and their float32 bound."""
-
-    executed: float
-    predicted: float
-    bound: float
 
 
 def run_pair(instrument: Instrument, settings: JointKVSettings, pair: PairTokens) -> UnitResult:
@@ -124,11 +115,8 @@ def run_place(
     replacements = [variant.edit(layer, donor.layer(layer)) for variant in edits]
     outcomes = instrument.execute(baseline, replacements, batch=batch).outcomes
     banks = [edited_bank(captured, edit) for edit in replacements]
-    unedited: dict[bytes, Tensor] = {}
-    local = [
-        _local_effect(edit, outcome, unedited)
-        for edit, outcome in zip(replacements, outcomes, strict=True)
-    ]
+    gradient = captured.gradient_write.double()
+    effects = [each.write.along(gradient) for each in compare_all(replacements, outcomes)]
     rows: list[Intervention] = []
     budgets: list[tuple[float, float]] = []
     for span in range(len(pair.spans)):
@@ -144,7 +132,7 @@ def run_place(
         )
         rows += _with_interaction(
             [
-                _row(pair, layer, edits[n], baseline, outcomes[n], local[n], predictions, k)
+                _row(pair, layer, edits[n], baseline, outcomes[n], effects[n], predictions, k)
                 for k, n in enumerate(numbers)
             ]
         )
@@ -158,7 +146,7 @@ def _row(
     variant: Variant,
     baseline: Capture,
     outcome: Outcome,
-    local: LocalEffect,
+    local: Agreement,
     predictions: SpanPredictions,
     k: int,
 ) -> Intervention:
@@ -192,34 +180,11 @@ def _row(
         predicted_joint=float(predictions.joint[k]),
         dense=float(predictions.dense[k]),
         effective=float(predictions.effective[k]),
-        local_executed=local.executed,
-        local_predicted=local.predicted,
-        local_bound=local.bound,
+        local_executed=float(local.executed),
+        local_predicted=float(local.predicted),
+        local_bound=float(local.bound),
         executed_interaction=None,
         interaction_residual=None,
-    )
-
-
-def _local_effect(edit: Replace, outcome: Outcome, unedited: dict[bytes, Tensor]) -> LocalEffect:
-    """The executed write against its prediction from the tensors that this row itself rounded.
-
-    `unedited` keeps the bounds of unedited writes: most rows round their last token alike.
-    """
-    layer = outcome.layer
-    gradient = layer.gradient_write.double()
-    bank = edited_bank(layer, edit)
-    own = torch.cat(
-        [layer.query.flatten(), layer.keys[:, -1].flatten(), layer.values[:, -1].flatten()]
-    )
-    key = own.numpy().tobytes()
-    if key not in unedited:
-        unedited[key] = write_error(layer)
-    change = outcome.write.double() - outcome.control_write.double()
-    bound = torch.dot(gradient.abs(), unedited[key] + write_error(layer, bank))
-    return LocalEffect(
-        executed=float(torch.dot(gradient, change)),
-        predicted=predict_bank(layer, bank).effect,
-        bound=float(bound),
     )
 
 
