@@ -12,8 +12,8 @@ from proofs.numeric.cases import Batch
 from proofs.numeric.checks import CHECKS, builder, checks_of
 from proofs.numeric.comparison import Comparison, run, tracked
 from proofs.numeric.comparisons import COMPARISONS
-from tests.regimes import without_cases
-from tests.strategies import STRATEGIES
+from tests.helpers.regimes import without_cases
+from tests.helpers.strategies import STRATEGIES
 
 BATCHED = [name for name, found in COMPARISONS.items() if found.batched]
 # Nothing is computed by these: error bounds themselves, and what tests/test_rounding.py covers.

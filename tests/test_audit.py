@@ -15,7 +15,7 @@ from finite_calculus import response
 from finite_calculus.cli import app
 from proofs.numeric import audit, audit_records, checks, record_files
 from proofs.numeric.comparison import Comparison, Place, Sample, Tally
-from tests.recipes import under_its_own_bound, under_our_bound
+from tests.helpers.seeded_errors import under_its_own_bound, under_our_bound
 
 
 @pytest.fixture(autouse=True, scope="module")

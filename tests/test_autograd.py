@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 # gradcheck calls each function hundreds of times; that shapes are right is tested elsewhere.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "repeated_warnings")
@@ -39,10 +40,6 @@ def repeated_warnings() -> Iterator[None]:
 
 
 Regime = tuple[Tensor, Tensor, Tensor, Tensor]
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def leaf(tensor: Tensor) -> Tensor:

@@ -15,15 +15,12 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 PACKAGE = Path(fc.__file__).parent
 
 NAN, INF = float("nan"), float("inf")
 HEADS, KEYS, WIDTH, MODEL = 2, 5, 3, 4
-
-
-def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
 def holding(entry: float, *shape: int) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 HEADS, KEYS, WIDTH, MODEL, INPUTS = 2, 5, 3, 4, 4
 BATCH = (2, 3)
@@ -23,10 +24,6 @@ STARTS = torch.tensor([0, 3, 1])
 SPANS = STARTS.unsqueeze(-1) + torch.arange(2)
 REMOVED = torch.tensor([[True, False, True, False, False], [False, False, False, True, True]])
 ROTARY_WIDTH = 8  # three planes, one of zero frequency, and two coordinates that do not rotate
-
-
-def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
 def constant(like: Tensor, *shape: int) -> Tensor:

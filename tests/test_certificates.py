@@ -5,14 +5,11 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 KEYS, WIDTH = 6, 3
 MASK = torch.tensor([True, True, False, True, True, False])
 EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float64, torch.float32)}
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def formula(scores, values, score_delta, value_delta, gradient, remainder) -> dict[str, Tensor]:

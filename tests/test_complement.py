@@ -8,10 +8,7 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import _complement as complement, spans
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from tests.helpers.tensors import draw
 
 
 def test_a_set_is_summed_from_its_own_largest_score():

@@ -8,13 +8,10 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import control as query_control
+from tests.helpers.tensors import draw
 
 KEYS, MODEL = 5, 4
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def control(pairs: list, requested: list, features: Tensor | None = None) -> fc.QueryControl:

@@ -5,13 +5,10 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 HEADS, KEYS, WIDTH, MODEL = 2, 5, 3, 4
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("width", [6, 9])

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from tests.test_regimes import PROMISE, numbers
+from tests.helpers.accuracy import PROMISE
+from tests.helpers.tensors import draw
 
 HEADS, KEYS, WIDTH, MODEL = 2, 6, 3, 4
 # The first head attends to all but one key, the second to three.
@@ -25,7 +26,11 @@ GROUPS = torch.tensor(
 
 
 def heads() -> tuple[Tensor, Tensor, Tensor]:
-    return numbers(1, HEADS, KEYS), numbers(2, HEADS, KEYS, WIDTH), numbers(3, HEADS, WIDTH, MODEL)
+    return (
+        draw(HEADS, KEYS, seed=1),
+        draw(HEADS, KEYS, WIDTH, seed=2),
+        draw(HEADS, WIDTH, MODEL, seed=3),
+    )
 
 
 def distortion(gone: Tensor) -> float:

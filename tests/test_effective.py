@@ -2,18 +2,14 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import effective
+from tests.helpers.tensors import draw
 
 KEYS, INPUTS, WIDTH = 5, 4, 3
 MASK = torch.tensor([False, True, True, False, True])
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def scored(*scores: float, **options) -> fc.EffectiveWeights:

@@ -15,7 +15,7 @@ from proofs import catalogue, coq_check, ledger, native
 from proofs.labels import REQUIRED
 from proofs.numeric import checks
 from proofs.numeric.comparison import Comparison
-from tests.recipes import under_its_own_bound
+from tests.helpers.seeded_errors import under_its_own_bound
 
 LABEL = "main:response"
 

@@ -13,25 +13,10 @@ import torch
 
 import finite_calculus as fc
 from proofs.references import bank, effective, restoration
-from proofs.references.numbers import distance, prove
+from tests.helpers.accuracy import PROMISE, relative_error
+from tests.helpers.tensors import draw
 
-# The project's promise for float64 in every regime.
-PROMISE = 1e-13
 MASK_ALL = [True] * 8
-
-
-def numbers(seed: int, *shape: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def relative_error(value: torch.Tensor, reference: Callable[..., Any], **case: Any) -> float:
-    arguments = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in case.items()}
-    balls, _ = prove(reference, arguments)
-    flat = value.flatten().tolist()
-    assert len(flat) == len(balls)
-    worst = max(distance(x, ball) for x, ball in zip(flat, balls, strict=True))
-    return worst / max(abs(float(ball.mid())) for ball in balls)
 
 
 @dataclass(frozen=True)
@@ -47,14 +32,14 @@ class Regime:
     increments: Callable[[torch.Tensor], torch.Tensor] = lambda z: z
 
     def case(self, seed: int) -> dict[str, Any]:
-        scores = numbers(seed, 8)
+        scores = draw(8, seed=seed)
         scores[3] = scores.max() + self.lead if self.lead else scores[3]
         return {
             "scores": scores,
-            "values": numbers(seed + 1, 8, 3),
-            "score_delta": self.increments(numbers(seed + 2, 8)),
-            "second_delta": self.increments(numbers(seed + 3, 8)),
-            "value_delta": numbers(seed + 4, 8, 3),
+            "values": draw(8, 3, seed=seed + 1),
+            "score_delta": self.increments(draw(8, seed=seed + 2)),
+            "second_delta": self.increments(draw(8, seed=seed + 3)),
+            "value_delta": draw(8, 3, seed=seed + 4),
             "mask": MASK_ALL,
             "removed": [[j == 3 for j in range(8)]],
         }
@@ -287,8 +272,8 @@ def test_a_tiny_rotation_keeps_the_digits_that_cos_minus_one_loses() -> None:
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_effective_weights_survive_scores_of_900_in_the_gauge_of_the_largest_score(sign) -> None:
-    query, values = torch.tensor([sign * 30.0, 1.0]).double(), numbers(5, 6, 3)
-    features = torch.stack([30.0 + numbers(6, 6) / 30, numbers(7, 6)], -1)
+    query, values = torch.tensor([sign * 30.0, 1.0]).double(), draw(6, 3, seed=5)
+    features = torch.stack([30.0 + draw(6, seed=6) / 30, draw(6, seed=7)], -1)
     scores = features @ query
     gauge = fc.reference_key_gauge(features, int(scores.argmax()))
     found = fc.effective_weights(query, features, values, gauge=gauge)
@@ -302,7 +287,7 @@ def test_effective_weights_survive_scores_of_900_in_the_gauge_of_the_largest_sco
 
 
 def test_a_tiny_restoration_benefit_keeps_the_digits_that_two_norms_lose() -> None:
-    error, change = numbers(1, 5), 1e-12 * numbers(2, 3, 5)
+    error, change = draw(5, seed=1), 1e-12 * draw(3, 5, seed=2)
     exact = {"error": error, "change": change}
     ours = fc.restoration_benefit(error, change)
     assert relative_error(ours, effective.restoration_benefit, **exact) <= PROMISE
@@ -315,7 +300,7 @@ def test_a_tiny_restoration_benefit_keeps_the_digits_that_two_norms_lose() -> No
 def test_first_order_deletion_is_summed_from_the_side_that_loses_no_digits(
     depth: float, error: float, alone: bool
 ) -> None:
-    scores, values = numbers(1, 8), numbers(2, 8, 3)
+    scores, values = draw(8, seed=1), draw(8, 3, seed=2)
     scores[0] = -depth
     removed = (torch.arange(8) == 0) == alone  # the faint key, or all the others
     exact = {"mask": MASK_ALL, "scores": scores, "values": values, "removed": removed[None]}
@@ -331,10 +316,10 @@ def test_first_order_deletion_is_summed_from_the_side_that_loses_no_digits(
 def test_fishers_weight_of_a_dominant_key_keeps_the_digits_that_one_minus_p_loses(
     lead: float, error: float
 ) -> None:
-    scores, original = numbers(1, 1, 8), numbers(2, 1, 8)
+    scores, original = draw(1, 8, seed=1), draw(1, 8, seed=2)
     scores[0, 3] = scores.max() + lead
     original[0, 3] += lead
-    values, weight = numbers(3, 1, 8, 2), numbers(4, 1, 2, 3)
+    values, weight = draw(1, 8, 2, seed=3), draw(1, 2, 3, seed=4)
     exact = {"scores": scores, "original_scores": original}
     ours = fc.restoration_scores(fc.CachePair(scores, values, original, values), weight, "fisher")
     assert relative_error(ours, restoration.fisher, **exact) <= PROMISE
@@ -358,11 +343,11 @@ def test_angles_from_stored_frequencies_keep_the_digits_that_float32_angles_lose
 
 
 def test_masked_scores_give_finite_numbers_where_infinite_scores_give_nan() -> None:
-    scores, values = numbers(1, 8), numbers(2, 8, 3)
+    scores, values = draw(8, seed=1), draw(8, 3, seed=2)
     mask = torch.arange(8) < 5
     infinite = scores.masked_fill(~mask, -torch.inf)
     readout = fc.freeze(infinite, values, mask=mask)
-    ratio = fc.log_ratio(readout, numbers(3, 8))
+    ratio = fc.log_ratio(readout, draw(8, seed=3))
     assert torch.isfinite(ratio).all()
-    plain = torch.log_softmax(infinite + numbers(3, 8), -1) - torch.log_softmax(infinite, -1)
+    plain = torch.log_softmax(infinite + draw(8, seed=3), -1) - torch.log_softmax(infinite, -1)
     assert plain.isnan().any()

@@ -7,15 +7,12 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from tests.watched import Watched
+from tests.helpers.tensors import draw
+from tests.helpers.watched import Watched
 
 HEADS, KEYS, WIDTH, MODEL = 2, 5, 3, 4
 METHODS = ["exact", "first-order", "second-order", "attention", "value-norm", "fisher"]
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def cache(*batch: int) -> fc.CachePair:

@@ -11,13 +11,10 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import phi, rotary
-from tests.watched import Watched
+from tests.helpers.tensors import draw
+from tests.helpers.watched import Watched
 
 F64 = torch.float64
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
 
 
 def planes(frequencies: list[float], width: int, dtype: torch.dtype = F64) -> fc.Rotary:

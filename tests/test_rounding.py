@@ -11,16 +11,16 @@ import torch
 import finite_calculus as fc
 from finite_calculus import rotary, rounding
 from proofs.references.numbers import arb_precision
-from tests.test_pinned_bounds import (
+from tests.helpers.exact_bounds import (
     assert_bounds,
     both,
-    draw,
     exact,
     growth,
     tiny,
     ulp,
     unit,
 )
+from tests.helpers.tensors import draw
 
 TORCH = {
     "exp": (torch.exp, lambda x: x.exp(), (-700, 700)),

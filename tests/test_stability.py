@@ -10,7 +10,7 @@ from finite_calculus import response
 from proofs.numeric.comparison import DTYPES, Place, run
 from proofs.numeric.comparisons import COMPARISONS
 from proofs.numeric.stability import Stability, allowed_bits, lost_bits, sample
-from tests.recipes import PLAIN, under_its_own_bound
+from tests.helpers.seeded_errors import PLAIN, under_its_own_bound
 
 CASES = 96
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

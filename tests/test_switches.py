@@ -16,7 +16,8 @@ from torch import Tensor
 import finite_calculus as fc
 from finite_calculus import bands, joint, response, sparse
 from proofs.references import bank
-from tests.test_regimes import PROMISE, numbers, relative_error
+from tests.helpers.accuracy import PROMISE, relative_error
+from tests.helpers.tensors import draw
 
 KEYS = 8
 Edits = tuple[Tensor, Tensor, Tensor]  # scores and two edits of them
@@ -27,9 +28,9 @@ def strengths() -> Iterator[Edits]:
     for seed in range(8):
         for lead in (0.0, 5.0, 30.0):
             for first, second in ((1e-3, 1e-3), (1, 1), (5, 5), (20, 1e-2), (1e-2, 20), (20, 20)):
-                scores = numbers(seed, KEYS)
+                scores = draw(KEYS, seed=seed)
                 scores[3] += lead
-                yield scores, first * numbers(seed + 2, KEYS), second * numbers(seed + 3, KEYS)
+                yield scores, first * draw(KEYS, seed=seed + 2), second * draw(KEYS, seed=seed + 3)
 
 
 def rare_keys() -> Iterator[Edits]:
@@ -37,7 +38,7 @@ def rare_keys() -> Iterator[Edits]:
     for seed in range(5):
         for depth in (10.0, 20.0, 30.0):
             for share in (0.5, 0.8, 0.93, 0.97):
-                scores, first, second = numbers(seed, 3, KEYS) * torch.tensor(
+                scores, first, second = draw(3, KEYS, seed=seed) * torch.tensor(
                     [[0.3], [0.01], [0.01]]
                 )
                 scores[0], first[0], second[0] = -depth, share * depth, share * depth
@@ -55,7 +56,7 @@ def deep_keys() -> Iterator[Edits]:
 @pytest.mark.parametrize("family", [strengths, rare_keys, deep_keys])
 def test_interactions_of_bands_keep_their_digits_however_strong(family):
     for number, (scores, first, second) in enumerate(family()):
-        values = numbers(number, KEYS, 3)
+        values = draw(KEYS, 3, seed=number)
         found = fc.band_interaction(fc.freeze(scores, values), first, second)
         case = {"scores": scores, "values": values, "score_delta": first, "second_delta": second}
         error = relative_error(found, bank.band_interaction, mask=[True] * KEYS, **case)
@@ -67,7 +68,7 @@ def test_interactions_of_bands_have_finite_gradients_however_rare_the_key(rise: 
     scores, first, second = torch.zeros(3, KEYS, dtype=torch.float64)
     scores[0], first[0], second[0] = -740.0, rise, rise
     leaves = [part.requires_grad_() for part in (scores, first, second)]
-    result = fc.band_interaction(fc.freeze(leaves[0], numbers(1, KEYS, 3)), *leaves[1:])
+    result = fc.band_interaction(fc.freeze(leaves[0], draw(KEYS, 3, seed=1)), *leaves[1:])
     for gradient in torch.autograd.grad(result.sum(), leaves):
         assert bool(torch.isfinite(gradient).all())
 
@@ -77,8 +78,8 @@ def test_interactions_of_bands_have_finite_gradients_however_rare_the_key(rise: 
 def test_interactions_lose_no_digits_to_a_common_part_of_the_value_edits(function, common: float):
     reference = getattr(bank, function.__name__)
     for seed in range(5):
-        scores, score_delta = numbers(seed, 2, KEYS)
-        values, value_delta = numbers(seed + 50, 2, KEYS, 3)
+        scores, score_delta = draw(2, KEYS, seed=seed)
+        values, value_delta = draw(2, KEYS, 3, seed=seed + 50)
         value_delta = (value_delta * 2**20).round() / 2**20 + common  # exact: nothing lost here
         found = function(fc.freeze(scores, values), score_delta, value_delta)
         case = {"scores": scores, "values": values, "mask": [True] * KEYS}
@@ -91,7 +92,7 @@ def test_interactions_lose_no_digits_to_a_common_part_of_the_value_edits(functio
 def test_a_key_that_rises_from_nothing_has_finite_gradients(function, rise: float):
     scores = torch.tensor([0.0, -740.0, -1.0], dtype=torch.float64, requires_grad=True)
     score_delta = torch.tensor([0.0, rise, 0.5], dtype=torch.float64, requires_grad=True)
-    result = function(fc.freeze(scores, numbers(1, 3, 2)), score_delta)
+    result = function(fc.freeze(scores, draw(3, 2, seed=1)), score_delta)
     gradients = torch.autograd.grad(result.sum() + (result * result).sum(), [scores, score_delta])
     assert bool(torch.isfinite(result).all())
     for gradient in gradients:
@@ -99,8 +100,8 @@ def test_a_key_that_rises_from_nothing_has_finite_gradients(function, rise: floa
 
 
 def test_strong_interactions_of_a_batch_are_those_of_its_parts():
-    readout = fc.freeze(numbers(1, 2, KEYS), numbers(2, 2, KEYS, 3))
-    first, second = 5 * numbers(3, 4, 1, KEYS), 5 * numbers(4, 2, KEYS)
+    readout = fc.freeze(draw(2, KEYS, seed=1), draw(2, KEYS, 3, seed=2))
+    first, second = 5 * draw(4, 1, KEYS, seed=3), 5 * draw(2, KEYS, seed=4)
     whole = fc.band_interaction(readout, first, second)
     assert whole.shape == (4, 2, 3)
     for index in range(4):
@@ -151,13 +152,13 @@ def next_float32(x: float) -> float:
 @pytest.mark.parametrize("lead", [0.0, 30.0, 690.0])
 @pytest.mark.parametrize("size", [0.5, 60.0, 5000.0])
 def test_an_increment_of_single_keys_may_be_given_once_for_all(lead: float, size: float):
-    scores, values = numbers(1, 2, 3, KEYS), numbers(2, 2, 3, KEYS, 2)
+    scores, values = draw(2, 3, KEYS, seed=1), draw(2, 3, KEYS, 2, seed=2)
     scores[..., 3] += lead
     singles = fc.prepare_singles(fc.freeze(scores, values))
     for shape in ((1,), (3, 1), (2, 1, 1), (4, 1, 1, 1), (3, KEYS)):
-        shared = size * numbers(3, *shape)
+        shared = size * draw(*shape, seed=3)
         whole = shared.expand(torch.broadcast_shapes(shape, scores.shape))
-        for edit in (None, numbers(4, KEYS, 2)):
+        for edit in (None, draw(KEYS, 2, seed=4)):
             found = singles.response(shared, edit)
             assert found.shape == (*whole.shape, 2)
             assert torch.equal(found, singles.response(whole.contiguous(), edit))
@@ -174,7 +175,7 @@ def test_a_group_is_heavy_if_it_holds_more_than_half_of_the_mass():
     heavy = groups_of(5, torch.float64).heavy
     assert heavy is not None
     assert heavy.place.tolist() == [2, 3]
-    readout = fc.freeze(torch.tensor([0.0, 0, 1, 0, 0, 0]).double(), numbers(0, 6, 2))
+    readout = fc.freeze(torch.tensor([0.0, 0, 1, 0, 0, 0]).double(), draw(6, 2, seed=0))
     mixed = fc.prepare(readout, torch.tensor([[0, 1, 3], [2, 3, 4], [3, 4, 5]]))
     assert mixed.heavy is not None
     assert mixed.heavy.place.tolist() == [0, 3, 2]
@@ -217,7 +218,7 @@ def test_groups_use_the_quotient_as_far_as_it_is_as_good_as_it_gets(
 
 
 def test_heavy_groups_lose_no_digits_to_a_common_part_of_their_increments():
-    scores, values = numbers(1, 2, KEYS) - 30, numbers(2, 2, KEYS, 3)
+    scores, values = draw(2, KEYS, seed=1) - 30, draw(2, KEYS, 3, seed=2)
     scores[:, :2] = torch.tensor([[0.0, 0.3], [0.4, 0.1]])
     members = torch.tensor([[0, 1, 2], [1, 0, 3]])
     score_delta = torch.tensor([[5.0] * 3, [-7.0] * 3]).double().expand(2, 2, 3)
@@ -238,9 +239,9 @@ def test_heavy_groups_lose_no_digits_to_a_common_part_of_their_increments():
 
 
 def test_groups_that_hold_everything_have_finite_gradients():
-    scores, values = numbers(1, 3).requires_grad_(), numbers(2, 3, 2)
+    scores, values = draw(3, seed=1).requires_grad_(), draw(3, 2, seed=2)
     groups = fc.prepare(fc.freeze(scores, values), torch.tensor([[0, 1, 2], [2, 1, 0]]))
-    result = groups.divergence(numbers(3, 2, 3)) + groups.total_variation(numbers(4, 2, 3))
+    result = groups.divergence(draw(2, 3, seed=3)) + groups.total_variation(draw(2, 3, seed=4))
     (gradient,) = torch.autograd.grad(result.sum(), scores)
     assert bool(torch.isfinite(gradient).all())
     assert bool(gradient.any())
@@ -257,7 +258,7 @@ def test_single_keys_are_divided_by_their_rest_while_that_has_all_its_digits(dty
 
 
 def test_single_keys_are_deleted_if_another_is_left():
-    scores, values = numbers(1, 2, 3), numbers(2, 2, 3, 2)
+    scores, values = draw(2, 3, seed=1), draw(2, 3, 2, seed=2)
     two = torch.tensor([[True, False, True], [True, True, False]])
     found = fc.prepare_singles(fc.freeze(scores, values, mask=two)).deletion()
     for row, mask in enumerate(two):
@@ -288,7 +289,7 @@ def test_members_that_are_not_attended_leave_the_quotient_and_groups_need_one_th
 def test_weights_of_the_remainder_are_summed_as_a_series_up_to_a_log_ratio_of_one(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    readout = fc.freeze(numbers(1, 3), numbers(2, 3, 2))
+    readout = fc.freeze(draw(3, seed=1), draw(3, 2, seed=2))
     t = torch.tensor([1.0, 1.0 - 2.0**-53, 1.0 + 2.0**-52], dtype=torch.float64)
     # Edited probabilities that do not belong to the log ratios tell which form was used.
     moved = response.Reallocation(t, torch.zeros(3).double(), torch.zeros(3).double())
@@ -307,7 +308,7 @@ def test_a_group_with_half_of_the_mass_stays_light_beside_a_heavy_one():
 
 @pytest.mark.parametrize("row", [[0, 1, 1], [1, 0, 1], [2, 2, 0], [0, 3, 0]])
 def test_a_repeated_member_is_found_wherever_it_stands(row: list[int]):
-    readout = fc.freeze(numbers(1, KEYS), numbers(2, KEYS, 2))
+    readout = fc.freeze(draw(KEYS, seed=1), draw(KEYS, 2, seed=2))
     with pytest.raises(ValueError, match="distinct keys in every row"):
         fc.prepare(readout, torch.tensor([[0, 1, 2], row]))
 
@@ -322,7 +323,7 @@ def test_opposed_interactions_of_bands_have_finite_gradients():
     edits = torch.zeros(2, KEYS, dtype=torch.float64)
     edits[0, 0] = edits[1, 1] = 50.0  # each takes all the mass, for another key
     leaves = [part.requires_grad_() for part in (torch.zeros(KEYS).double(), *edits.unbind())]
-    result = fc.band_interaction(fc.freeze(leaves[0], numbers(1, KEYS, 3)), *leaves[1:])
+    result = fc.band_interaction(fc.freeze(leaves[0], draw(KEYS, 3, seed=1)), *leaves[1:])
     for gradient in torch.autograd.grad(result.sum(), leaves):
         assert bool(torch.isfinite(gradient).all())
 
@@ -347,7 +348,7 @@ MASS, COUPLING = bands._MOVED, bands._COUPLED
 def test_the_closed_form_serves_while_little_mass_moves_and_the_coupling_is_small(
     masses: tuple[float, float], coupling: float, closed: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    readout = fc.freeze(torch.zeros(2).double(), numbers(1, 2, 3))
+    readout = fc.freeze(torch.zeros(2).double(), draw(2, 3, seed=1))
     zeros = torch.zeros(2).double()
     moves = [
         response.Reallocation(zeros, zeros, torch.tensor([m, -m], dtype=torch.float64))
@@ -372,7 +373,7 @@ def test_the_closed_form_serves_up_to_a_quarter_of_the_mass_and_a_coupling_of_a_
 def test_the_normaliser_is_a_sum_of_small_terms_up_to_a_peak_of_one(
     peak: float, near: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    readout = fc.freeze(torch.zeros(2).double(), numbers(1, 2, 3))
+    readout = fc.freeze(torch.zeros(2).double(), draw(2, 3, seed=1))
     readout = replace(readout, log_probs=torch.zeros(2).double())
     monkeypatch.setattr(response, "_excess", lambda _, relative: relative * torch.nan)
     relative = torch.tensor([0.0, peak], dtype=torch.float64)
@@ -381,7 +382,7 @@ def test_the_normaliser_is_a_sum_of_small_terms_up_to_a_peak_of_one(
 
 
 def test_a_rise_is_taken_by_logarithms_beyond_an_increment_of_one():
-    readout = fc.freeze(torch.zeros(4).double(), numbers(1, 4, 3))
+    readout = fc.freeze(torch.zeros(4).double(), draw(4, 3, seed=1))
     # Log-probabilities that do not belong to the probabilities tell which form was used.
     odd = replace(readout, log_probs=torch.full((4,), 5.0).double())
     relative = torch.tensor([-2.0, 1e-9, 1.0, 1 + 2.0**-52], dtype=torch.float64)
