@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.__main__ import CORE
-from tests.mutation.journal import key_of, read_equivalents
+from tests.mutation.journal import Journal, key_of, read_equivalents
 from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.records import read, write
+from tests.mutation.session import Verdict
 
 ROOT = Path(__file__).parents[1]
 KEPT = read(CORE.results)  # which holds them to their digest
@@ -162,6 +163,32 @@ def test_a_replay_shows_one_mutant_and_its_verdict(toy: Path):
     assert "killed" in outcome.stdout
     assert "test_toy.py::test_up" in outcome.stdout  # the test that failed, after a new import
     assert "+ STEP = 3" in outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("changed", "outdated"),
+    [
+        ("checks/table.py", True),
+        ("checks/test_toy.py", True),
+        ("toy/steps.py", True),
+        ("checks/test_other.py", False),
+        ("others/table.py", False),
+    ],
+)
+def test_a_kill_is_kept_until_its_test_or_a_helper_of_it_changes(
+    changed: str, outdated: bool, toy: Path
+):
+    files = ["checks/table.py", "checks/test_toy.py", "checks/test_other.py", "others/table.py"]
+    paths = [toy / name for name in (*files, "toy/steps.py")]
+    for path in paths[:-1]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x = 1\n")
+    mutant, kill = found(toy)[0], Verdict("killed", "checks/test_toy.py::test_up", 1.0)
+    Journal.open(toy / "journal.jsonl", paths, toy).add(mutant, kill, 1.0)
+    assert Journal.open(toy / "journal.jsonl", paths, toy).verdict(mutant, 1.0) == kill
+    (toy / changed).write_text((toy / changed).read_text() + "y = 2\n")
+    again = Journal.open(toy / "journal.jsonl", paths, toy).verdict(mutant, 1.0)
+    assert (again is None) == outdated
 
 
 def test_a_reviewed_list_needs_reasons_and_no_repetition(toy: Path):

@@ -13,6 +13,7 @@ import torch
 
 import finite_calculus as fc
 from proofs.references import bank, effective, restoration
+from tests.helpers import plain_forms
 from tests.helpers.accuracy import PROMISE, relative_error
 from tests.helpers.tensors import draw
 
@@ -45,65 +46,6 @@ class Regime:
         }
 
 
-def softmax_difference(scores, score_delta, **_):
-    return torch.softmax(scores + score_delta, -1) - torch.softmax(scores, -1)
-
-
-def paper_recipe(scores, score_delta, **_):
-    before, after = torch.log_softmax(scores, -1), torch.log_softmax(scores + score_delta, -1)
-    t = after - before
-    return torch.where(t >= 0, -after.exp() * torch.expm1(-t), before.exp() * torch.expm1(t))
-
-
-def readout_difference(scores, values, score_delta, **_):
-    return softmax_difference(scores, score_delta) @ values
-
-
-def subtracted_readouts(scores, values, score_delta, **_):
-    return torch.softmax(scores + score_delta, -1) @ values - torch.softmax(scores, -1) @ values
-
-
-def plain_divergence(scores, score_delta, **_):
-    probs = torch.softmax(scores, -1)
-    return (probs * score_delta.exp()).sum().log() - (probs * score_delta).sum()
-
-
-def plain_denominator(scores, score_delta, **_):
-    probs = torch.softmax(scores, -1)
-    return torch.log(1 + (probs * torch.expm1(score_delta)).sum())
-
-
-def overflowing_denominator(scores, score_delta, **_):
-    return torch.log((torch.softmax(scores, -1) * score_delta.exp()).sum())
-
-
-def plain_deletion(scores, values, removed, **_):
-    probs = torch.softmax(scores, -1)
-    gone = torch.tensor(removed[0])
-    mass, weighed = probs[gone].sum(), probs[gone] @ values[gone]
-    return (mass * (probs @ values) - weighed) / (1 - mass)
-
-
-def plain_single_repair(scores, values, score_delta, value_delta, **_):
-    probs, growth = torch.softmax(scores, -1)[:, None], torch.expm1(score_delta)[:, None]
-    inside = growth * (values - probs.T @ values) + (1 + growth) * value_delta
-    return probs / (1 + probs * growth) * inside
-
-
-def plain_band_interaction(scores, values, score_delta, second_delta, **_):
-    def readout(*edits):
-        return torch.softmax(scores + sum(edits), -1) @ values
-
-    joint = readout(score_delta, second_delta) - readout(score_delta)
-    return joint - readout(second_delta) + readout()
-
-
-def plain_grown_weights(scores, values, score_delta, **_):
-    probs = torch.softmax(scores, -1)
-    edited = probs * torch.exp(score_delta)
-    return (edited / edited.sum()) @ values - probs @ values
-
-
 def on_readout(function: Callable, *names: str) -> Callable:
     return lambda **case: function(
         fc.freeze(case["scores"], case["values"]), *[case[name] for name in names]
@@ -127,7 +69,6 @@ DELETION = on_readout(
     lambda readout, removed: fc.deletion_response(readout, torch.tensor(removed)), "removed"
 )
 BANDS = on_readout(fc.band_interaction, "score_delta", "second_delta")
-
 REGIMES = [
     *[
         Regime(
@@ -139,15 +80,15 @@ REGIMES = [
             increments=tiny(size),
         )
         for name, plain in (
-            ("difference", softmax_difference),
-            ("the paper's recipe", paper_recipe),
+            ("difference", plain_forms.softmax_difference),
+            ("the paper's recipe", plain_forms.paper_recipe),
         )
         for size, error in ((1e-8, 1e-10), (1e-12, 1e-6), (1e-16, 1e-2))
     ],
     Regime(
         "nearly common shift",
         bank.probability_change,
-        softmax_difference,
+        plain_forms.softmax_difference,
         CHANGE,
         1e-9,
         increments=lambda z: 50 + 1e-8 * z,
@@ -156,7 +97,7 @@ REGIMES = [
         Regime(
             f"divergence at {size:g}",
             bank.divergence,
-            plain_divergence,
+            plain_forms.divergence,
             on_readout(fc.divergence, "score_delta"),
             error,
             increments=tiny(size),
@@ -167,7 +108,7 @@ REGIMES = [
         Regime(
             f"denominator, lead {lead:g}",
             bank.log_normaliser,
-            plain_denominator,
+            plain_forms.denominator,
             NORMALISER,
             error,
             lead=lead,
@@ -179,7 +120,7 @@ REGIMES = [
         Regime(
             f"single restoration, lead {lead:g}",
             bank.restoration_response,
-            plain_single_repair,
+            plain_forms.single_repair,
             REPAIR,
             error,
             lead=lead,
@@ -191,7 +132,7 @@ REGIMES = [
         Regime(
             f"readout by subtraction, lead {lead:g}",
             bank.key_response,
-            subtracted_readouts,
+            plain_forms.subtracted_readouts,
             RESPONSE,
             error,
             lead=lead,
@@ -201,7 +142,7 @@ REGIMES = [
     Regime(
         "increments of 600 to 900",
         bank.log_normaliser,
-        overflowing_denominator,
+        plain_forms.overflowing_denominator,
         NORMALISER,
         1.0,
         increments=lambda z: 750 + 50 * z.clamp(-3, 3),
@@ -210,7 +151,7 @@ REGIMES = [
         Regime(
             f"deletion, lead {lead:g}",
             bank.deletion_response,
-            plain_deletion,
+            plain_forms.deletion,
             DELETION,
             error,
             lead=lead,
@@ -221,7 +162,7 @@ REGIMES = [
         Regime(
             f"band interaction at {size:g}",
             bank.band_interaction,
-            plain_band_interaction,
+            plain_forms.band_interaction,
             BANDS,
             error,
             increments=tiny(size),
@@ -231,7 +172,7 @@ REGIMES = [
     Regime(
         "subnormal probabilities",
         bank.key_response,
-        plain_grown_weights,
+        plain_forms.grown_weights,
         RESPONSE,
         1e-4,
         lead=740.0,

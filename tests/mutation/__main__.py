@@ -20,12 +20,11 @@ from tests.mutation.records import read, stale, write
 from tests.mutation.session import Session, Verdict
 
 ROOT = Path(__file__).parents[2]
-TESTS = (
+# Folders of tests, and single files.
+FOLDERS = ("autograd", "bad_input", "batching", "bounds")
+FILES = (
     "accuracy",
-    "autograd",
     "axes",
-    "bad_input",
-    "batching",
     "certificates",
     "complement",
     "control",
@@ -34,10 +33,10 @@ TESTS = (
     "devices",
     "effective",
     "exhaustive",
+    "group_switches",
     "kernels",
     "margin",
     "mixed_types",
-    "pinned_bounds",
     "quantise",
     "readout",
     "regimes",
@@ -69,8 +68,17 @@ class Project:
 CORE = Project(
     root=ROOT,
     core=ROOT / "finite_calculus",
-    tests=[f"tests/test_{name}.py" for name in TESTS],
-    sources=["finite_calculus/*.py", "tests/*.py", "proofs/**/*.py"],
+    tests=[
+        *(f"tests/{folder}" for folder in FOLDERS),
+        *(f"tests/test_{name}.py" for name in FILES),
+    ],
+    sources=[
+        "finite_calculus/*.py",
+        "tests/*.py",
+        "tests/helpers/*.py",
+        *(f"tests/{folder}/**/*.py" for folder in FOLDERS),
+        "proofs/**/*.py",
+    ],
     equivalents=Path(__file__).with_name("equivalent.toml"),
     build=ROOT / "build" / "mutation",
     results=ROOT / "results" / "mutation.json",
@@ -152,7 +160,7 @@ def _verdicts(
 def _profile(session: Session, journal: Journal, project: Project, jobs: int) -> Profile:
     """Durations and covered lines of the tests, kept for each file of tests until a source changes."""
     paths = {
-        file: project.build / f"{Path(file).stem}-{journal.without_other_tests(file)}.pickle"
+        file: project.build / f"{_flat(file)}-{journal.without_other_tests(file)}.pickle"
         for file in sorted({test.partition("::")[0] for test in session.items})
     }
     missing = [file for file, path in paths.items() if not path.exists()]
@@ -164,6 +172,11 @@ def _profile(session: Session, journal: Journal, project: Project, jobs: int) ->
     for path in paths.values():
         whole.add(pickle.loads(path.read_bytes()))
     return whole
+
+
+def _flat(file: str) -> str:
+    """The path of a test in one word: two folders may hold files of one name."""
+    return "-".join(Path(file).with_suffix("").parts)
 
 
 def _progress(count: int, total: int, mutant: Mutant, verdict: Verdict) -> None:

@@ -50,8 +50,8 @@ def read_equivalents(path: Path) -> dict[Key, Equivalent]:
 class Journal:
     """Verdicts in a file of JSON lines, each valid as long as the sources it was reached with.
 
-    A kill stands while the mutated file and the test that killed are the same; a survival stands
-    only while nothing has changed.
+    A kill stands while the mutated file, the test that killed and the helper modules in its folder
+    are the same; a survival stands only while nothing has changed.
     """
 
     path: Path
@@ -108,9 +108,16 @@ class Journal:
     def _sources(self, mutant: Mutant, outcome: str, test: str) -> str:
         if outcome == "survived":
             return _digest(self.hashes)
-        names = [name for name in self.hashes if name.endswith(f"/{mutant.file}")]
-        names.append(test.partition("::")[0])
+        file = test.partition("::")[0]
+        names = {name for name in self.hashes if name.endswith(f"/{mutant.file}")}
+        names |= {file, *self._helpers(file)}
         return " ".join(self.hashes.get(name, "") for name in sorted(names))
+
+    def _helpers(self, file: str) -> list[str]:
+        """Modules in a test's folder, and below it, that are no tests."""
+        folder = Path(file).parent
+        inside = [name for name in self.hashes if Path(name).is_relative_to(folder)]
+        return [name for name in inside if not Path(name).match("test_*.py")]
 
 
 def identity(mutants: Iterable[Mutant]) -> str:
