@@ -11,7 +11,7 @@ import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.cli import app
 from native_checks import preflight
-from proofs import catalogue, coq_check, ledger, native
+from proofs import catalogue, coq_check, coq_source, ledger, native
 from proofs.labels import REQUIRED
 from proofs.numeric import checks
 from proofs.numeric.comparison import Comparison
@@ -85,7 +85,7 @@ def test_a_wrong_sign_in_a_statement_is_caught_and_named(monkeypatch) -> None:
 
 
 def test_a_failed_coq_check_fails_the_ledger_and_says_where(monkeypatch) -> None:
-    failure = coq_check.Failure("Response.v", 12, "Response.response", "no such goal")
+    failure = coq_source.Failure("Response.v", 12, "Response.response", "no such goal")
     broken = coq_check.CoqReport("failed", "8.16", 1.0, {}, (failure,))
     monkeypatch.setattr(coq_check, "check", lambda *_, **__: broken)
     found = run_one(with_coq=True)

@@ -80,7 +80,7 @@ def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() ->
     assert {
         "finite_calculus.response.reallocate",
         "finite_calculus.rounding._matmul",
-        "proofs.references.bank.softmax",
+        "proofs.references.vectors.softmax",
         "proofs.references.numbers.prove",
         "proofs.numeric.cases.increments",
         "proofs.numeric.comparison._Drawn.batch",

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from finite_calculus.provenance.sources import syntax
+
 _OURS = ("finite_calculus", "proofs")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -107,27 +109,14 @@ def _text(function: types.FunctionType) -> str:
 @functools.cache
 def _definitions(path: str) -> dict[int, list[str]]:
     """The functions of a file by their first lines."""
-    found: dict[int, list[str]] = {}
+    definitions: dict[int, list[str]] = {}
     for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found.setdefault(first, []).append(_tree(node))
+            definitions.setdefault(first, []).append(syntax(node))
         elif isinstance(node, ast.Lambda):
-            found.setdefault(node.lineno, []).append(_tree(node))
-    return found
-
-
-def _tree(node: Any) -> str:
-    """A syntax tree in words: fields that are not empty, without places and docstrings."""
-    if isinstance(node, list):
-        return f"[{' '.join(map(_tree, node))}]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = dict(ast.iter_fields(node))
-    if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-        fields["body"] = fields["body"][1:]
-    told = (f"{name}={_tree(item)}" for name, item in fields.items() if item not in (None, []))
-    return f"{type(node).__name__}({' '.join(told)})"
+            definitions.setdefault(node.lineno, []).append(syntax(node))
+    return definitions
 
 
 def _constant(name: str, item: Any) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from proofs.references.bank import (
+from proofs.references.effective import project
+from proofs.references.vectors import (
     Matrix,
     Number,
     Vector,
@@ -14,7 +15,6 @@ from proofs.references.bank import (
     total,
     weigh,
 )
-from proofs.references.effective import project
 
 # The expansion along the joint path is read off at a strength so small that what the central
 # differences leave, a relative 2^-240, vanishes.
