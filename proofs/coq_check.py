@@ -87,9 +87,9 @@ def check(
     version = coq_version()
 
     def report(status: Status, **rest: object) -> CoqReport:
-        done = {k: TheoremReport(t, status, ()) for k, t in statements.items()}
+        reports = {k: TheoremReport(t, status, ()) for k, t in statements.items()}
         seconds = time.monotonic() - start
-        return CoqReport(status, version, seconds, **{"theorems": done, **rest})  # type: ignore[arg-type]
+        return CoqReport(status, version, seconds, **{"theorems": reports, **rest})  # type: ignore[arg-type]
 
     unfinished = tuple(unproved_commands(source))
     if unfinished:
@@ -174,14 +174,14 @@ def _audit_source(groups: Mapping[str, list[str]]) -> str:
 
 def _parse_assumptions(output: str) -> dict[str, tuple[str, ...]]:
     """The axioms printed after each mark; a name starts its line and its type is indented."""
-    found: dict[str, tuple[str, ...]] = {}
+    axioms_by_name: dict[str, tuple[str, ...]] = {}
     for block in output.split(f"{_MARK} ")[1:]:
         name, _, rest = block.partition("\n")
         closed = "Closed under the global context"
         lines = [ln for ln in rest.splitlines() if ln and not ln[0].isspace()]
         axioms = {ln.split()[0] for ln in lines if ln != "Axioms:" and ln != closed}
-        found[name.strip()] = tuple(sorted(axioms))
-    return found
+        axioms_by_name[name.strip()] = tuple(sorted(axioms))
+    return axioms_by_name
 
 
 def main() -> int:

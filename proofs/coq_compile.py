@@ -41,14 +41,18 @@ class CompileError(RuntimeError):
 
 
 def coq_version() -> str | None:
+    """The version of the installed Coq, None without one."""
     if shutil.which("coqc") is None:
         return None
-    done = subprocess.run(["coqc", "--print-version"], capture_output=True, text=True, check=False)
-    return done.stdout.split()[0] if done.returncode == 0 and done.stdout else None
+    process = subprocess.run(
+        ["coqc", "--print-version"], capture_output=True, text=True, check=False
+    )
+    return process.stdout.split()[0] if process.returncode == 0 and process.stdout else None
 
 
 @contextmanager
 def build_directory(build_dir: Path | None) -> Iterator[Path]:
+    """The directory asked for, or a temporary one."""
     if build_dir is not None:
         build_dir.mkdir(parents=True, exist_ok=True)
         yield build_dir
@@ -58,6 +62,7 @@ def build_directory(build_dir: Path | None) -> Iterator[Path]:
 
 
 def compile_all(source: Path, directory: Path, version: str, jobs: int, say: Progress) -> None:
+    """Compile every file as soon as those that it requires are; raises at the first that fails."""
     files = {file.stem: file for file in source_files(source)}
     graph = dependencies(files.values())
     order = TopologicalSorter(graph)
@@ -98,11 +103,12 @@ def _compile(file: Path, directory: Path, stamp: str, say: Progress) -> None:
 
 
 def coqc(name: str, directory: Path) -> str:
+    """What `coqc` prints for a file; raises with the theorem at fault, or the library that is missing."""
     command = ["coqc", "-q", "-w", "none", "-Q", ".", LIBRARY, name]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return done.stdout
-    output = done.stderr + done.stdout
+    process = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    if process.returncode == 0:
+        return process.stdout
+    output = process.stderr + process.stdout
     missing = _NO_LIBRARY.search(output)
     if missing and missing.group(1) != LIBRARY:
         raise MissingLibraryError(f"a Coq library is missing: {_one_line(output)}")

@@ -52,15 +52,15 @@ class Failure:
 
 def theorems(source: Path = SOURCE) -> dict[str, Theorem]:
     """Every theorem, lemma and corollary of the sources by its id "Module.name", without Coq."""
-    found: dict[str, Theorem] = {}
+    by_id: dict[str, Theorem] = {}
     for file in source_files(source):
         for theorem in _parse(file.stem, file.read_text(encoding="utf-8")):
-            if theorem.id in found:
+            if theorem.id in by_id:
                 raise ValueError(
                     f"{file.name}: {theorem.name} is stated twice; rename one of them."
                 )
-            found[theorem.id] = theorem
-    return found
+            by_id[theorem.id] = theorem
+    return by_id
 
 
 def by_label(source: Path = SOURCE) -> dict[str, tuple[str, ...]]:
@@ -73,6 +73,7 @@ def by_label(source: Path = SOURCE) -> dict[str, tuple[str, ...]]:
 
 
 def source_files(source: Path) -> list[Path]:
+    """The .v files of a directory, of which there must be one."""
     files = sorted(source.glob("*.v"))
     if not files:
         raise ValueError(f"`source` must hold .v files; found none in {source}.")
@@ -97,6 +98,7 @@ def _parse(module: str, text: str) -> Iterator[Theorem]:
 
 
 def unproved_commands(source: Path) -> Iterator[Failure]:
+    """Axioms, admitted proofs and switched-off checks, which Coq itself would accept."""
     for file in source_files(source):
         text = _without_comments(file.read_text(encoding="utf-8"))
         for match in _FORBIDDEN.finditer(text):
@@ -106,11 +108,13 @@ def unproved_commands(source: Path) -> Iterator[Failure]:
 
 
 def enclosing_theorem(file: Path, line: int) -> str | None:
+    """The id of the last theorem that is stated at or before a line."""
     earlier = [t for t in _parse(file.stem, file.read_text(encoding="utf-8")) if t.line <= line]
     return earlier[-1].id if earlier else None
 
 
 def dependencies(files: Iterable[Path]) -> dict[str, set[str]]:
+    """The modules of the library that each file requires; others than the files given are an error."""
     graph: dict[str, set[str]] = {}
     for file in files:
         requires = _REQUIRE.findall(_without_comments(file.read_text(encoding="utf-8")))

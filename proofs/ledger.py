@@ -17,7 +17,7 @@ from proofs.entry import Entry, Kind
 from proofs.labels import REQUIRED
 from proofs.ledger_rows import NOT_CHECKED, EntryProof, Row, judge, theorem_ids
 from proofs.native import native_checks_of
-from proofs.numeric.checks import CHECKS, Outcome, checks_of
+from proofs.numeric.checks import CHECKS, CheckResult, checks_of
 from proofs.numeric.comparison import DTYPES, Comparison, run
 from proofs.numeric.parallel import Progress, parallel
 from proofs.numeric.stability import sample
@@ -92,7 +92,7 @@ def verify(
     proofs = dict(_stage("symbolic proofs", _prove, [e.label for e in chosen], jobs, progress))
     names = sorted({check.function for e in chosen for f in e.functions for check in checks_of(f)})
     work = [(name, dtype, cases) for name in names for dtype in DTYPES]
-    outcomes = dict(_stage("comparisons", _compare, work, jobs, progress))
+    results = dict(_stage("comparisons", _compare, work, jobs, progress))
     figures = arithmetic.audit()
     mutants = mutation.Report(())
     if with_mutation:
@@ -100,7 +100,7 @@ def verify(
         mutants = mutation.combine(report for _, report in reports)
     coq = _coq(with_coq, progress)
     by_label = coq_source.by_label()
-    rows = tuple(judge(e, proofs[e.label], outcomes, coq, by_label, figures) for e in chosen)
+    rows = tuple(judge(e, proofs[e.label], results, coq, by_label, figures) for e in chosen)
     covered = {name for e in entries() for name in (e.label, *e.aliases)}
     return Ledger(
         rows=rows,
@@ -200,15 +200,15 @@ def _mutate(place: tuple[str, int]) -> mutation.Report:
     return mutation.mutate(find(label).statements[position])
 
 
-def _compare(work: tuple[str, str, int]) -> Outcome:
+def _compare(work: tuple[str, str, int]) -> CheckResult:
     name, dtype, cases = work
     check = CHECKS[name]
     lost = sample(check, dtype, cases) if isinstance(check, Comparison) else None
-    return Outcome(run(check, dtype, cases), lost)
+    return CheckResult(run(check, dtype, cases), lost)
 
 
-def _coq(wanted: bool, progress: Progress) -> coq_check.CoqReport:
-    if not wanted:
+def _coq(enabled: bool, progress: Progress) -> coq_check.CoqReport:
+    if not enabled:
         return coq_check.CoqReport(NOT_CHECKED, None, 0.0, {}, reason="not asked for")
     total = len({theorem.module for theorem in coq_source.theorems().values()})
     count = itertools.count(1)
@@ -229,7 +229,7 @@ def _loose_failures(
     yield from (f"no entry for the label {label}" for label in sorted(missing))
 
 
-def _figure_text(figures: Sequence[arithmetic.Outcome]) -> str:
+def _figure_text(figures: Sequence[arithmetic.FigureResult]) -> str:
     return f"{sum(o.consistent for o in figures)} of {len(figures)} printed figures consistent"
 
 

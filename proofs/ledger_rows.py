@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from proofs import coq_check, coq_source
 from proofs.entry import Entry, Kind
 from proofs.native import native_checks_of
-from proofs.numeric.checks import Outcome, checks_of
+from proofs.numeric.checks import CheckResult, checks_of
 from proofs.printed import arithmetic
 
 NOT_CHECKED = "not checked"
@@ -44,6 +44,8 @@ class Row:
 
 @dataclass(frozen=True)
 class EntryProof:
+    """How many statements an entry has, and those of them that are not proved or fail in an instance."""
+
     statements: int
     failures: tuple[str, ...]
 
@@ -51,13 +53,14 @@ class EntryProof:
 def judge(
     entry: Entry,
     proof: EntryProof,
-    outcomes: dict[tuple[str, str, int], Outcome],
+    results: dict[tuple[str, str, int], CheckResult],
     coq: coq_check.CoqReport,
     by_label: dict[str, tuple[str, ...]],
-    figures: Sequence[arithmetic.Outcome],
+    figures: Sequence[arithmetic.FigureResult],
 ) -> Row:
+    """The row of an entry: what was run and held, and a failure for everything that did not."""
     mine = {check.function for function in entry.functions for check in checks_of(function)}
-    runs = [outcome for (name, _, _), outcome in outcomes.items() if name in mine]
+    runs = [result for (name, _, _), result in results.items() if name in mine]
     failures = [*proof.failures, *(failure for o in runs for failure in _numeric_failures(o))]
     theorems = theorem_ids(entry, by_label)
     status = _coq_status(theorems, coq)
@@ -91,8 +94,9 @@ def judge(
 
 
 def theorem_ids(entry: Entry, by_label: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    found = [identifier for name in entry.names for identifier in by_label.get(name, ())]
-    return tuple(dict.fromkeys(found))
+    """The theorems that name the entry by any of its labels, each once."""
+    ids = [identifier for name in entry.names for identifier in by_label.get(name, ())]
+    return tuple(dict.fromkeys(ids))
 
 
 def _coq_status(theorems: tuple[str, ...], coq: coq_check.CoqReport) -> str:
@@ -113,8 +117,8 @@ def _broken(identifier: str, failure: coq_source.Failure) -> bool:
     return failure.theorem == identifier
 
 
-def _numeric(runs: Iterable[Outcome], dtype: str) -> Numeric | None:
-    mine = [outcome for outcome in runs if outcome.tally.dtype == dtype]
+def _numeric(runs: Iterable[CheckResult], dtype: str) -> Numeric | None:
+    mine = [result for result in runs if result.tally.dtype == dtype]
     if not mine:
         return None
     return Numeric(
@@ -125,8 +129,8 @@ def _numeric(runs: Iterable[Outcome], dtype: str) -> Numeric | None:
     )
 
 
-def _numeric_failures(outcome: Outcome) -> Iterator[str]:
-    tally, lost = outcome.tally, outcome.stability
+def _numeric_failures(result: CheckResult) -> Iterator[str]:
+    tally, lost = result.tally, result.stability
     if tally.violations:
         yield (
             f"{tally.function} {tally.dtype}: {tally.violations} of {tally.cases} cases beyond their "

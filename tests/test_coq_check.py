@@ -44,13 +44,13 @@ def append(library: Path, text: str) -> None:
 
 
 def test_theorems_are_parsed_with_their_labels_and_lines(library: Path) -> None:
-    found = coq_source.theorems(library)
-    assert set(found) == {"Base.one", "Base.zero", "A_user.two"}
-    assert found["Base.one"].labels == ("eq:one", "U3")
-    assert found["Base.one"].comment == "one and one make two"
-    assert found["Base.one"].line == 4
-    assert found["A_user.two"].labels == ("main:two",)
-    assert found["A_user.two"].kind == "Corollary"
+    theorems = coq_source.theorems(library)
+    assert set(theorems) == {"Base.one", "Base.zero", "A_user.two"}
+    assert theorems["Base.one"].labels == ("eq:one", "U3")
+    assert theorems["Base.one"].comment == "one and one make two"
+    assert theorems["Base.one"].line == 4
+    assert theorems["A_user.two"].labels == ("main:two",)
+    assert theorems["A_user.two"].kind == "Corollary"
 
 
 def test_commented_out_theorems_are_not_counted(library: Path) -> None:
@@ -80,8 +80,8 @@ def test_an_unknown_dependency_is_rejected(library: Path) -> None:
 
 
 def test_the_shipped_library_parses_and_names_the_main_theorem() -> None:
-    found = coq_source.theorems()
-    assert "main:response" in found["Response.response"].labels
+    theorems = coq_source.theorems()
+    assert "main:response" in theorems["Response.response"].labels
     assert not list(coq_source.unproved_commands(coq_source.SOURCE))
     coq_source.dependencies(coq_source.source_files(coq_source.SOURCE))
 

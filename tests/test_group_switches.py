@@ -66,9 +66,9 @@ def test_an_increment_of_single_keys_may_be_given_once_for_all(lead: float, size
         shared = size * draw(*shape, seed=3)
         whole = shared.expand(torch.broadcast_shapes(shape, scores.shape))
         for edit in (None, draw(KEYS, 2, seed=4)):
-            found = singles.response(shared, edit)
-            assert found.shape == (*whole.shape, 2)
-            assert torch.equal(found, singles.response(whole.contiguous(), edit))
+            responses = singles.response(shared, edit)
+            assert responses.shape == (*whole.shape, 2)
+            assert torch.equal(responses, singles.response(whole.contiguous(), edit))
 
 
 def groups_of(members: int, dtype: torch.dtype) -> fc.PreparedGroups:
@@ -129,14 +129,14 @@ def test_heavy_groups_lose_no_digits_to_a_common_part_of_their_increments():
     scores[:, :2] = torch.tensor([[0.0, 0.3], [0.4, 0.1]])
     members = torch.tensor([[0, 1, 2], [1, 0, 3]])
     score_delta = torch.tensor([[5.0] * 3, [-7.0] * 3]).double().expand(2, 2, 3)
-    found = fc.prepare(fc.freeze(scores, values), members).response(score_delta)
+    responses = fc.prepare(fc.freeze(scores, values), members).response(score_delta)
     for row in range(2):
         for candidate, keys in enumerate(members):
             spread = torch.zeros(KEYS).double().index_copy(0, keys, score_delta[row, candidate])
             case = {"scores": scores[row], "values": values[row], "score_delta": spread}
             nothing = torch.zeros(KEYS, 3).double()
             error = relative_error(
-                found[row, candidate],
+                responses[row, candidate],
                 bank.finite_response,
                 mask=[True] * KEYS,
                 value_delta=nothing,
@@ -167,11 +167,11 @@ def test_single_keys_are_divided_by_their_rest_while_that_has_all_its_digits(dty
 def test_single_keys_are_deleted_if_another_is_left():
     scores, values = draw(2, 3, seed=1), draw(2, 3, 2, seed=2)
     two = torch.tensor([[True, False, True], [True, True, False]])
-    found = fc.prepare_singles(fc.freeze(scores, values, mask=two)).deletion()
+    deletions = fc.prepare_singles(fc.freeze(scores, values, mask=two)).deletion()
     for row, mask in enumerate(two):
         first, second = values[row, mask]
         alone = fc.prepare_singles(fc.freeze(scores[row, mask], torch.stack([first, second])))
-        assert torch.equal(found[row, mask], alone.deletion())
+        assert torch.equal(deletions[row, mask], alone.deletion())
     one = torch.tensor([[True, True, True], [False, True, False]])
     for mask in (one, one[:, :2], one.flip(0)):
         size = mask.shape[-1]

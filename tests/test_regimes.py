@@ -217,9 +217,9 @@ def test_effective_weights_survive_scores_of_900_in_the_gauge_of_the_largest_sco
     features = torch.stack([30.0 + draw(6, seed=6) / 30, draw(6, seed=7)], -1)
     scores = features @ query
     gauge = fc.reference_key_gauge(features, int(scores.argmax()))
-    found = fc.effective_weights(query, features, values, gauge=gauge)
+    weights = fc.effective_weights(query, features, values, gauge=gauge)
     exact = {"query_input": query, "features": features, "values": values, "mask": [True] * 6}
-    assert relative_error(found.output, effective.output, **exact) <= PROMISE
+    assert relative_error(weights.output, effective.output, **exact) <= PROMISE
     plain = ((scores.exp() - 1) / scores) / scores.exp().sum()
     assert not torch.isfinite(plain).all() or sign < 0
     if sign < 0:

@@ -117,12 +117,12 @@ def test_a_softmax_is_within_its_bound(keys: int, dtype: torch.dtype) -> None:
     x = torch.from_numpy(rng.normal(size=(7, keys)) * scale + 17.3).to(dtype)
     probs = torch.softmax(fc.track(x), -1)
     with arb_precision(300):
-        for row, found, bounds in zip(
+        for row, values, bounds in zip(
             x.tolist(), fc.value_of(probs).tolist(), fc.error_of(probs).tolist(), strict=True
         ):
             weights = [flint.arb(score).exp() for score in row]
             total = sum(weights, flint.arb(0))
-            for weight, value, bound in zip(weights, found, bounds, strict=True):
+            for weight, value, bound in zip(weights, values, bounds, strict=True):
                 assert float(abs(flint.arb(value) - weight / total).mid()) <= bound
     # The budget of a few roundings each of n terms, where the scores are close to each other.
     loose = fc.error_of(probs)[:3] / fc.value_of(probs)[:3]
@@ -179,9 +179,9 @@ def test_tracked_and_plain_inputs_compute_the_same_bits() -> None:
 
 def test_every_spelling_of_an_operation_has_its_rule() -> None:
     x = fc.track(torch.tensor([1.5, -2.0], dtype=torch.float64))
-    for found in (2.0 + x, 2.0 - x, 2.0 * x, x / 2.0, 2.0 / x, x.__rdiv__(2.0), x.double()):
-        assert isinstance(found, fc.Tracked)
-        assert bool((fc.error_of(found) < 1e-15).all())
+    for result in (2.0 + x, 2.0 - x, 2.0 * x, x / 2.0, 2.0 / x, x.__rdiv__(2.0), x.double()):
+        assert isinstance(result, fc.Tracked)
+        assert bool((fc.error_of(result) < 1e-15).all())
     assert fc.value_of(x.float()).dtype is torch.float32
     assert (float(x[0]), int(x[1])) == (1.5, -2)
 

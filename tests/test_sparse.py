@@ -19,10 +19,10 @@ def test_heavy_groups_keep_their_digits(increments: list[float]):
     for members in ([0, 1, 2], [1, 0, 3]):
         keys = torch.tensor([members])
         score_delta = torch.tensor([increments], dtype=torch.float64)
-        found = fc.prepare(fc.freeze(scores, values), keys).response(score_delta)
+        result = fc.prepare(fc.freeze(scores, values), keys).response(score_delta)
         spread = torch.zeros(KEYS).double().index_copy(0, keys[0], score_delta[0])
         error = relative_error(
-            found,
+            result,
             bank.finite_response,
             scores=scores,
             values=values,
@@ -38,10 +38,10 @@ def test_a_group_that_holds_everything_is_edited_as_the_whole_bank():
     readout = fc.freeze(fc.track(scores), fc.track(values))
     groups = fc.prepare(readout, torch.tensor([[0, 1, 2]]))
     assert fc.value_of(groups.rest).tolist() == [[0.0]]
-    found = groups.response(fc.track(score_delta.unsqueeze(0)))[0]
+    result = groups.response(fc.track(score_delta.unsqueeze(0)))[0]
     whole = fc.finite_response(readout, fc.track(score_delta))
-    gap = (fc.value_of(found) - fc.value_of(whole)).abs()
-    assert bool((gap <= fc.error_of(found) + fc.error_of(whole)).all())
+    gap = (fc.value_of(result) - fc.value_of(whole)).abs()
+    assert bool((gap <= fc.error_of(result) + fc.error_of(whole)).all())
 
 
 def test_no_gradient_flows_through_the_largest_of_many_exponents():

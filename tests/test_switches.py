@@ -56,9 +56,9 @@ def deep_keys() -> Iterator[Edits]:
 def test_interactions_of_bands_keep_their_digits_however_strong(family):
     for number, (scores, first, second) in enumerate(family()):
         values = draw(KEYS, 3, seed=number)
-        found = fc.band_interaction(fc.freeze(scores, values), first, second)
+        interaction = fc.band_interaction(fc.freeze(scores, values), first, second)
         case = {"scores": scores, "values": values, "score_delta": first, "second_delta": second}
-        error = relative_error(found, bank.band_interaction, mask=[True] * KEYS, **case)
+        error = relative_error(interaction, bank.band_interaction, mask=[True] * KEYS, **case)
         assert error <= PROMISE
 
 
@@ -80,10 +80,10 @@ def test_interactions_lose_no_digits_to_a_common_part_of_the_value_edits(functio
         scores, score_delta = draw(2, KEYS, seed=seed)
         values, value_delta = draw(2, KEYS, 3, seed=seed + 50)
         value_delta = (value_delta * 2**20).round() / 2**20 + common  # exact: nothing lost here
-        found = function(fc.freeze(scores, values), score_delta, value_delta)
+        interaction = function(fc.freeze(scores, values), score_delta, value_delta)
         case = {"scores": scores, "values": values, "mask": [True] * KEYS}
         edits = {"score_delta": score_delta, "value_delta": value_delta}
-        assert relative_error(found, reference, **case, **edits) <= PROMISE
+        assert relative_error(interaction, reference, **case, **edits) <= PROMISE
 
 
 @pytest.mark.parametrize("rise", [720.0, 740.5, 800.0])
@@ -160,8 +160,8 @@ def test_the_closed_form_serves_while_little_mass_moves_and_the_coupling_is_smal
     monkeypatch.setattr(bands, "_crossed", lambda *_: crossed)
     # The other form would be a difference of these, which no number can be.
     monkeypatch.setattr(bands, "key_response", lambda *_: torch.full((3,), torch.nan).double())
-    found = fc.band_interaction(readout, zeros, zeros)
-    assert bool(torch.isfinite(found).all()) == closed
+    interaction = fc.band_interaction(readout, zeros, zeros)
+    assert bool(torch.isfinite(interaction).all()) == closed
 
 
 def test_the_closed_form_serves_up_to_a_quarter_of_the_mass_and_a_coupling_of_a_half():
@@ -178,8 +178,8 @@ def test_the_normaliser_is_a_sum_of_small_terms_up_to_a_peak_of_one(
     readout = replace(readout, log_probs=torch.zeros(2).double())
     monkeypatch.setattr(response, "_excess", lambda _, relative: relative * torch.nan)
     relative = torch.tensor([0.0, peak], dtype=torch.float64)
-    found = response._log_normaliser(readout, relative)
-    assert bool(torch.isnan(found).all()) == near
+    normaliser = response._log_normaliser(readout, relative)
+    assert bool(torch.isnan(normaliser).all()) == near
 
 
 def test_a_rise_is_taken_by_logarithms_beyond_an_increment_of_one():

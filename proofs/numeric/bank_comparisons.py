@@ -51,7 +51,7 @@ def _removed(case: Case) -> Case:
 def _each_removed(case: Case) -> Case:
     """Every key deleted on its own."""
     keys = range(len(case["scores"]))
-    return {**case, "removed": [[key == gone for key in keys] for gone in keys]}
+    return {**case, "removed": [[key == single for key in keys] for single in keys]}
 
 
 def _restorations(case: Case):

@@ -95,32 +95,32 @@ def sweep(
 
 
 def _sweep(name: str, jobs: int, pieces: int | None, progress: Progress) -> Sweep:
-    found = Sweep(name)
+    whole = Sweep(name)
     items = [(name, piece) for piece in range(_PATTERNS // _PIECE)][:: _stride(pieces)]
     for _, part in parallel(lambda d, t: progress(f"{name} float32", d, t), _try, items, jobs):
-        found.merge(part)
-    if found.reference_error > _REFERENCE:
+        whole.merge(part)
+    if whole.reference_error > _REFERENCE:
         raise ArithmeticError(
-            f"the float64 reference of {name} is off by {found.reference_error:.1e}: it cannot tell "
+            f"the float64 reference of {name} is off by {whole.reference_error:.1e}: it cannot tell "
             f"units in the last place of float32"
         )
-    found.worst = sorted(((_decide(name, x), x) for _, x in found.worst), reverse=True)
-    return found
+    whole.worst = sorted(((_decide(name, x), x) for _, x in whole.worst), reverse=True)
+    return whole
 
 
-def ulps(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """|found − exact| in float32 units in the last place of the exact value.
+def ulps(computed: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """|computed − exact| in float32 units in the last place of the exact value.
 
     Infinity counts as the next number after the largest, so that an overflow one step too early or
     too late is one unit.
     """
     beyond = np.ldexp(1.0, 128)
     exact = np.clip(exact, -beyond, beyond)
-    found = np.clip(found.astype(np.float64), -beyond, beyond)
+    computed = np.clip(computed.astype(np.float64), -beyond, beyond)
     _, exponent = np.frexp(np.minimum(np.abs(exact), _LARGEST))
     mantissa_bits, smallest = _EXPONENTS
     unit = np.ldexp(1.0, np.maximum(exponent - 1 - mantissa_bits, smallest))
-    return np.abs(found - exact) / unit
+    return np.abs(computed - exact) / unit
 
 
 def _stride(pieces: int | None) -> int:
@@ -129,35 +129,35 @@ def _stride(pieces: int | None) -> int:
 
 def _try(item: tuple[str, int]) -> Sweep:
     name, piece = item
-    found = Sweep(name)
+    whole = Sweep(name)
     for start in range(piece * _PIECE, (piece + 1) * _PIECE, _SLICE):
-        found.merge(_slice(name, start))
-    return found
+        whole.merge(_slice(name, start))
+    return whole
 
 
 def _slice(name: str, start: int) -> Sweep:
     kernel = KERNELS[name]
     x = np.arange(start, start + _SLICE, dtype=np.uint32).view(np.float32)
-    found = Sweep(name)
+    whole = Sweep(name)
     for part, measure in ((x[np.isfinite(x)], _finite), (x[~np.isfinite(x)], _not_finite)):
         if len(part):
-            found.merge(measure(kernel, part, start))
-    return found
+            whole.merge(measure(kernel, part, start))
+    return whole
 
 
 def _not_finite(kernel: Kernel, x: np.ndarray, start: int) -> Sweep:
     below, above = kernel.at_infinity
     stated = np.select([x == np.inf, x == -np.inf], [above, below], np.nan)
-    found = kernel.compute(torch.from_numpy(x)).numpy()
-    right = (found == stated) | (np.isnan(found) & np.isnan(stated))
+    values = kernel.compute(torch.from_numpy(x)).numpy()
+    right = (values == stated) | (np.isnan(values) & np.isnan(stated))
     return Sweep(kernel.name, len(x), int((~right).sum()))
 
 
 def _finite(kernel: Kernel, x: np.ndarray, start: int) -> Sweep:
     with np.errstate(all="ignore"):
         exact = kernel.reference(x.astype(np.float64))
-        found = kernel.compute(torch.from_numpy(x)).numpy()
-        errors = ulps(found, exact)
+        values = kernel.compute(torch.from_numpy(x)).numpy()
+        errors = ulps(values, exact)
     missing = np.isnan(errors)
     errors[missing] = np.inf
     worst = np.argpartition(errors, -_KEPT)[-_KEPT:] if len(x) > _KEPT else np.arange(len(x))
@@ -183,17 +183,17 @@ def _sample_error(kernel: Kernel, x: np.ndarray, reference: np.ndarray, seed: in
 def _decide(name: str, x: float) -> float:
     """The error at one argument in units in the last place, the exact value from Arb."""
     kernel = KERNELS[name]
-    found = kernel.compute(torch.tensor([x], dtype=torch.float32)).numpy()
-    if np.isnan(found[0]):
+    value = kernel.compute(torch.tensor([x], dtype=torch.float32)).numpy()
+    if np.isnan(value[0]):
         return math.inf
     with arb_precision(_ARB_BITS):
         exact = kernel.exact(flint.arb(x))
         coarse = float(exact.mid())
         unit = ulps(np.zeros(1), np.array([coarse]))[0]
-        if not np.isfinite(found[0]) or unit == 0:
-            return float(ulps(found, np.array([coarse]))[0])
+        if not np.isfinite(value[0]) or unit == 0:
+            return float(ulps(value, np.array([coarse]))[0])
         step = abs(coarse) / unit
-        return float((abs(flint.arb(float(found[0])) - exact) / flint.arb(step)).mid())
+        return float((abs(flint.arb(float(value[0])) - exact) / flint.arb(step)).mid())
 
 
 def _from_record(record: dict) -> Sweep:

@@ -25,8 +25,8 @@ def _on_vector(function: Callable, *, band: bool = True) -> Callable:
 def _on_keys(function: Callable) -> Callable:
     def compute(case: Case):
         query, shift = case["query"].unsqueeze(-2), case["shift"].unsqueeze(-1)
-        given = {"band": case["band"], "scaling": case["scaling"]}
-        return function(_planes(case), query, case["keys"], shift, **given)
+        options = {"band": case["band"], "scaling": case["scaling"]}
+        return function(_planes(case), query, case["keys"], shift, **options)
 
     return compute
 

@@ -22,9 +22,9 @@ def assert_quiet_at_masked_keys(results: Tensor | tuple[Tensor, ...], leaves: li
     parts = results if isinstance(results, tuple) else (results,)
     total = torch.stack([(part * part.detach().cos()).sum() for part in parts]).sum()
     gradients = torch.autograd.grad(total, leaves, allow_unused=True)
-    found = [gradient for gradient in gradients if gradient is not None]
-    assert found
-    for gradient in found:
+    present = [gradient for gradient in gradients if gradient is not None]
+    assert present
+    for gradient in present:
         assert bool(torch.isfinite(gradient).all())
         assert int(gradient[~MASK].count_nonzero()) == 0
-    assert any(int(gradient.count_nonzero()) > 0 for gradient in found)
+    assert any(int(gradient.count_nonzero()) > 0 for gradient in present)

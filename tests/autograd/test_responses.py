@@ -112,9 +112,9 @@ def test_no_gradient_is_nan_for_extreme_increments_and_leads(name: str, lead: fl
     total = torch.stack([part.sum() for part in parts]).sum()
     assert bool(torch.isfinite(total))
     gradients = torch.autograd.grad(total, leaves, allow_unused=True)
-    found = [gradient for gradient in gradients if gradient is not None]
-    assert found
-    assert all(bool(torch.isfinite(gradient).all()) for gradient in found)
+    present = [gradient for gradient in gradients if gradient is not None]
+    assert present
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in present)
 
 
 def test_certificates_carry_no_gradient():

@@ -61,8 +61,8 @@ def projection() -> Tensor:
 
 
 def control(pairs: Any, requested: Any, **options: Any) -> fc.QueryControl:
-    asked = torch.tensor(requested, dtype=torch.float64)
-    return fc.control_query(draw(MODEL), draw(KEYS, MODEL), torch.tensor(pairs), asked, **options)
+    ratios = torch.tensor(requested, dtype=torch.float64)
+    return fc.control_query(draw(MODEL), draw(KEYS, MODEL), torch.tensor(pairs), ratios, **options)
 
 
 def control_one(query_input: Tensor, features: Tensor, pairs: Tensor) -> fc.QueryControl:

@@ -31,15 +31,15 @@ def test_nan_and_infinity_are_ignored_at_masked_keys(bad: float):
             assert_same(call(spoiled, values), call(readout, clean_values), name)
 
 
-def assert_same(found: object, expected: object, name: str) -> None:
+def assert_same(result: object, expected: object, name: str) -> None:
     """Equal to the last bit, and finite."""
-    if isinstance(found, Tensor) and isinstance(expected, Tensor):
-        assert torch.equal(found, expected), name
-        assert bool(torch.isfinite(found).all()), name
+    if isinstance(result, Tensor) and isinstance(expected, Tensor):
+        assert torch.equal(result, expected), name
+        assert bool(torch.isfinite(result).all()), name
         return
-    assert type(found) is type(expected)
-    assert vars(found)
-    for field, part in vars(found).items():
+    assert type(result) is type(expected)
+    assert vars(result)
+    for field, part in vars(result).items():
         assert_same(part, getattr(expected, field), f"{name}.{field}")
 
 

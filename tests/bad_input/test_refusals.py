@@ -36,11 +36,11 @@ def test_every_raise_of_the_package_is_provoked():
 
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_every_mistake_is_caught_by_the_package_and_not_by_torch():
-    known = raise_statements()
+    places = raise_statements()
     for refusal in REFUSED:
         with pytest.raises(refusal.error) as caught:
             refusal.call()
-        assert place(caught.value) in known, refusal.id
+        assert place(caught.value) in places, refusal.id
 
 
 def test_mistakes_are_listed_once():

@@ -21,14 +21,14 @@ def parts_of(result: Any) -> dict[str, Tensor]:
 
 def evaluate(case: Case, inputs: list[Tensor]) -> dict[str, Tensor]:
     """The parts of a result, tracked where the case has error rules."""
-    given = inputs if case.units is not None else [fc.track(x) for x in inputs]
-    return parts_of(case.call(*given))
+    arguments = inputs if case.units is not None else [fc.track(x) for x in inputs]
+    return parts_of(case.call(*arguments))
 
 
-def assert_agree(case: Case, found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def assert_agree(case: Case, result: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     """Equal within the two error bounds, which must say something."""
-    assert found.keys() == expected.keys()
-    for name, one in found.items():
+    assert result.keys() == expected.keys()
+    for name, one in result.items():
         other = expected[name]
         a, b = fc.value_of(one), fc.value_of(other)
         assert a.shape == b.shape, name

@@ -34,10 +34,10 @@ def test_increments_may_have_further_leading_dimensions(name: str):
         strengths.reshape(3, 1, 1) * score_delta,
         strengths.reshape(3, 1, 1, 1) * value_delta,
     ]
-    found = evaluate(case, lifted)
+    whole = evaluate(case, lifted)
     for index in range(3):
         single = evaluate(case, [scores, values, lifted[2][index], lifted[3][index]])
-        assert_agree(case, {part: x[index] for part, x in found.items()}, single)
+        assert_agree(case, {part: x[index] for part, x in whole.items()}, single)
 
 
 @unchecked
@@ -60,11 +60,11 @@ def test_score_and_value_increments_broadcast_with_each_other(name: str):
     case = READOUT_CASES[name]
     scores, values, score_delta, value_delta = batch_of(case, lead=(HEADS,))
     candidates = torch.stack([score_delta, -score_delta, 2 * score_delta])
-    found = evaluate(case, [scores, values, candidates, value_delta[0]])
+    whole = evaluate(case, [scores, values, candidates, value_delta[0]])
     for index in range(3):
         value_edit = value_delta[0].expand_as(value_delta).contiguous()
         single = evaluate(case, [scores, values, candidates[index], value_edit])
-        assert_agree(case, {part: x[index] for part, x in found.items()}, single)
+        assert_agree(case, {part: x[index] for part, x in whole.items()}, single)
 
 
 def test_prepared_groups_take_further_leading_dimensions_for_strengths():

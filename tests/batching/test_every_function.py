@@ -79,13 +79,13 @@ def test_float32_agrees_with_float64_within_its_own_bound(case: Case):
     low, high = evaluate(case, narrow), evaluate(case, [x.double() for x in narrow])
     eps = torch.finfo(torch.float32).eps
     for name, part in low.items():
-        found, exact = fc.value_of(part).double(), fc.value_of(high[name]).double()
+        value, exact = fc.value_of(part).double(), fc.value_of(high[name]).double()
         slack = fc.error_of(part) + fc.error_of(high[name])
         if case.units is not None:
             # The inputs are exact in both; at most a unit of the result even where none is allowed
             # between two evaluations in one precision.
             slack = max(case.units, 4) * eps * exact.abs().amax().clamp(min=1)
-        assert bool(((found - exact).abs() <= slack).all()), name
+        assert bool(((value - exact).abs() <= slack).all()), name
 
 
 @unchecked

@@ -106,9 +106,9 @@ def test_greedy_restoration_lifts_over_caches_as_a_loop_does():
 
 
 def test_restoring_nothing_reports_the_error_alone():
-    found = fc.restore_greedily(cache(), draw(HEADS, WIDTH, MODEL, seed=4), 0)
-    assert found.restored.shape == found.scores.shape == (0,)
-    assert found.errors.shape == (1,)
+    restoration = fc.restore_greedily(cache(), draw(HEADS, WIDTH, MODEL, seed=4), 0)
+    assert restoration.restored.shape == restoration.scores.shape == (0,)
+    assert restoration.errors.shape == (1,)
 
 
 def test_evictions_follow_their_groups_through_a_permutation():

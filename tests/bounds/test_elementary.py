@@ -48,9 +48,9 @@ def budget(name: str, value: Fraction, dtype: torch.dtype) -> Fraction:
 def test_the_hypotenuse_moves_with_both_sides(dtype):
     for errors in (False, True):
         x, y, e, f = operands(dtype, errors)
-        found = torch.hypot(fc.track(x, e), fc.track(y, f))
-        rows = each(e, f, fc.value_of(found))
-        assert_bounds(found, [e + f + budget("hypot", z, dtype) for e, f, z in rows])
+        lengths = torch.hypot(fc.track(x, e), fc.track(y, f))
+        rows = each(e, f, fc.value_of(lengths))
+        assert_bounds(lengths, [e + f + budget("hypot", z, dtype) for e, f, z in rows])
 
 
 def log_spread(room: Fraction, e: float) -> float:
@@ -87,28 +87,28 @@ def test_elementary_functions_are_charged_what_they_spread_and_their_budget(name
     x = draw(60, dtype=dtype)
     x = x.abs() if name == "log" else x.clamp(min=-0.5) if name == "log1p" else x
     e = errors_like(x, 1) if errors else 0 * x.double()
-    found = call(fc.track(x, e))
-    assert torch.equal(fc.value_of(found), call(x))
-    rows = zip(x.tolist(), e.tolist(), fc.value_of(found).tolist(), strict=True)
+    result = call(fc.track(x, e))
+    assert torch.equal(fc.value_of(result), call(x))
+    rows = zip(x.tolist(), e.tolist(), fc.value_of(result).tolist(), strict=True)
     formula = [Fraction(spread(x, e, f)) + budget(name, Fraction(f), dtype) for x, e, f in rows]
-    assert_bounds(found, formula)
+    assert_bounds(result, formula)
 
 
 @pytest.mark.parametrize(("below", "next_binade"), [(1.5e-6, False), (0.7e-6, True)])
 def test_a_result_just_below_a_binade_is_charged_the_unit_of_the_next(below, next_binade):
     x = torch.log(torch.tensor([4 * (1 - below)], dtype=F64))
-    found = torch.exp(fc.track(x))
-    assert fc.value_of(found).item() < 4
+    result = torch.exp(fc.track(x))
+    assert fc.value_of(result).item() < 4
     unit_in_last_place = 2.0**-50 if next_binade else 2.0**-51
-    assert_bounds(found, [Fraction(unit_in_last_place)])
+    assert_bounds(result, [Fraction(unit_in_last_place)])
 
 
 @both
 @pytest.mark.parametrize("name", ["sin", "cos", "tanh"])
 def test_a_bounded_function_of_something_unknown_is_within_two(name: str, dtype):
     x = torch.zeros(1, dtype=dtype)
-    found = getattr(torch, name)(fc.track(x, torch.tensor([1e3], dtype=F64)))
-    assert_bounds(found, [Fraction(2)])
+    result = getattr(torch, name)(fc.track(x, torch.tensor([1e3], dtype=F64)))
+    assert_bounds(result, [Fraction(2)])
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_logarithms_and_exponentials_are_charged_what_their_arguments_may_have_m
         "log1p": (torch.log1p, lambda x, e, f: Fraction(math.log1p(e / ((1 + x) * inside - e)))),
     }
     for name, (function, spread) in cases.items():
-        found = function(fc.track(x, e))
-        rows = zip(exact(x), exact(e), exact(fc.value_of(found)), strict=True)
+        result = function(fc.track(x, e))
+        rows = zip(exact(x), exact(e), exact(fc.value_of(result)), strict=True)
         formula = [
             spread(a, b, z) + Fraction(rounding.ULPS[name]) * ulp(abs(z) * margin, dtype)
             for a, b, z in rows
         ]
-        assert_bounds(found, formula)
+        assert_bounds(result, formula)
     zeros = torch.zeros(2, dtype=dtype)
     assert fc.error_of(torch.log(fc.track(zeros))).tolist() == [math.inf] * 2
 
@@ -155,13 +155,13 @@ def test_logarithms_and_exponentials_are_charged_what_their_arguments_may_have_m
 def test_an_elementary_rule_adds_the_budget_to_what_is_propagated() -> None:
     rule = rounding._elementary("sin", lambda x, e, f: 3 * e)
     x, e = draw(20), draw(20, seed=1).abs()
-    found = rule(torch.sin, (fc.track(x, e),), {})
+    result = rule(torch.sin, (fc.track(x, e),), {})
     rows = zip(exact(e), exact(torch.sin(x)), strict=True)
     margin = 1 + Fraction(1e-6)
-    assert_bounds(found, [3 * b + ulp(abs(z) * margin, torch.float64) for b, z in rows])
+    assert_bounds(result, [3 * b + ulp(abs(z) * margin, torch.float64) for b, z in rows])
 
 
 def test_the_argument_of_log1p_is_taken_two_roundings_smaller() -> None:
     zero, e = torch.zeros(1, dtype=torch.float64), 1 - 2.0**-50
-    found = torch.log1p(fc.track(zero, torch.tensor([e], dtype=torch.float64)))
-    assert_bounds(found, [Fraction(math.log1p(e / ((1 - 2.0**-52) - e)))])
+    result = torch.log1p(fc.track(zero, torch.tensor([e], dtype=torch.float64)))
+    assert_bounds(result, [Fraction(math.log1p(e / ((1 - 2.0**-52) - e)))])

@@ -32,16 +32,16 @@ def test_sums_of_n_terms_are_charged_for_any_order(terms: int, errors: bool, dty
     x = draw(2, count, 3, seed=terms, dtype=dtype)
     x[:, terms:] = 0.0  # adding zeros is exact
     e = errors_like(x, 1) if errors else torch.zeros_like(x, dtype=F64)
-    found = fc.track(x, e).sum(1, keepdim=True)
-    assert torch.equal(fc.value_of(found), x.sum(1, keepdim=True))
+    sums = fc.track(x, e).sum(1, keepdim=True)
+    assert torch.equal(fc.value_of(sums), x.sum(1, keepdim=True))
     formula = []
-    for index, total in enumerate(exact(fc.value_of(found))):
+    for index, total in enumerate(exact(fc.value_of(sums))):
         column = (index // 3, slice(None), index % 3)
         sizes = sum(map(abs, exact(x[column])))
         own = growth(max(terms - 2, 0), dtype) * sizes
         own += ulp(total, dtype) / 2 if terms > 1 else 0
         formula.append((sum(exact(e[column])) + own) * (1 + 2 * count * unit(F64)))
-    assert_bounds(found, formula)
+    assert_bounds(sums, formula)
 
 
 @both
@@ -73,9 +73,9 @@ def test_matrix_products_are_charged_for_any_order(terms: int, errors: bool, dty
         moved = sum(abs(x) * f + e * (abs(y) + f) for x, y, e, f in parts)
         return (moved + own) * (1 + 4 * count * unit(F64)) + count * tiny(dtype)
 
-    found = torch.matmul(fc.track(x, e), fc.track(y, f))
-    totals = enumerate(exact(fc.value_of(found)))
-    assert_bounds(found, [derived(total, *divmod(index, 3)) for index, total in totals])
+    products = torch.matmul(fc.track(x, e), fc.track(y, f))
+    totals = enumerate(exact(fc.value_of(products)))
+    assert_bounds(products, [derived(total, *divmod(index, 3)) for index, total in totals])
     one = torch.dot(fc.track(x[1], e[1]), fc.track(y[:, 2], f[:, 2]))
     assert torch.equal(fc.value_of(one), torch.dot(x[1], y[:, 2]))
     assert_bounds(one, [derived(total, 1, 2) for total in exact(fc.value_of(one))])
@@ -86,13 +86,13 @@ def test_extrema_move_by_the_largest_error(dtype):
     x, e = draw(4, 6, dtype=dtype), errors_like(draw(4, 6), 1)
     y, f = draw(6, seed=2, dtype=dtype), errors_like(draw(6), 3)
     for reduce in (Tensor.amax, Tensor.amin):
-        found = reduce(fc.track(x, e), -1, keepdim=True)
-        assert torch.equal(fc.value_of(found), reduce(x, -1, keepdim=True))
-        assert torch.equal(fc.error_of(found), e.amax(-1, keepdim=True))
+        extrema = reduce(fc.track(x, e), -1, keepdim=True)
+        assert torch.equal(fc.value_of(extrema), reduce(x, -1, keepdim=True))
+        assert torch.equal(fc.error_of(extrema), e.amax(-1, keepdim=True))
     for one, other in ((fc.track(x, e), fc.track(y, f)), (fc.track(y, f), fc.track(x, e))):
-        found = torch.maximum(one, other)
-        assert torch.equal(fc.value_of(found), torch.maximum(x, y))
-        assert torch.equal(fc.error_of(found), torch.maximum(e, f.expand(4, 6)))
+        extrema = torch.maximum(one, other)
+        assert torch.equal(fc.value_of(extrema), torch.maximum(x, y))
+        assert torch.equal(fc.error_of(extrema), torch.maximum(e, f.expand(4, 6)))
 
 
 @both
@@ -103,15 +103,15 @@ def test_a_norm_is_charged_for_its_squares(errors: bool, dtype):
     x[1] = 0.0
     x[2] = float(tiny(dtype))  # squares of these are lost
     e = errors_like(x, 1) if errors else 0 * x.double()
-    found = torch.linalg.vector_norm(fc.track(x, e), dim=-1)
+    norms = torch.linalg.vector_norm(fc.track(x, e), dim=-1)
     lengths = torch.linalg.vector_norm(e, dim=-1)  # within a few units of its exact value
     normal = Fraction(torch.finfo(dtype).smallest_normal)
     lost = 2 * Fraction(float(count * normal) ** 0.5)
     formula = [
         e * (1 + 2 * count * unit(F64)) + (count + 2) * unit(dtype) * abs(z) + lost
-        for e, z in each(lengths, fc.value_of(found))
+        for e, z in each(lengths, fc.value_of(norms))
     ]
-    assert_bounds(found, formula)
+    assert_bounds(norms, formula)
     assert fc.error_of(torch.linalg.vector_norm(fc.track(draw(0, dtype=dtype)))).item() > 0
 
 
@@ -121,9 +121,9 @@ def test_the_bound_of_a_softmax_is_the_one_its_derivation_states(dtype: torch.dt
     for count, size in ((1, 0.0), (2, 0.0), (3, 0.01), (9, 0.2), (512, 1e-9)):
         x = draw(2, count, dtype=dtype) * (3 if narrow else 1)
         e = size * torch.rand(2, count, generator=torch.Generator().manual_seed(1)).double()
-        found = torch.softmax(fc.track(x, e), -1)
+        softmax = torch.softmax(fc.track(x, e), -1)
         formula = []
-        for row, errors, probs in zip(x, e, fc.value_of(found), strict=True):
+        for row, errors, probs in zip(x, e, fc.value_of(softmax), strict=True):
             top = max(exact(row))
             lost = exact(row - row.max())
             rho = []
@@ -139,7 +139,7 @@ def test_the_bound_of_a_softmax_is_the_one_its_derivation_states(dtype: torch.dt
                 p * (r + order + shift + 3 * u) / room * (1 + 4 * count * unit(torch.float64))
                 for p, r in zip(exact(probs), rho, strict=True)
             ]
-        assert_bounds(found, formula)
+        assert_bounds(softmax, formula)
 
 
 @both
@@ -163,9 +163,9 @@ def test_long_sums_are_charged_for_the_rounding_of_their_bounds(dtype: torch.dty
 
 def test_a_sum_of_one_term_is_exact_but_for_its_bound() -> None:
     x, e = draw(1, 20), draw(1, 20, seed=1).abs()
-    found = fc.error_of(fc.track(x, e).sum(0))
+    bounds = fc.error_of(fc.track(x, e).sum(0))
     raised = e[0] * (1 + 2.0**-52) * (1 + 2.0**-40) + 4 * float(tiny(torch.float64))
-    assert torch.equal(found, raised)
+    assert torch.equal(bounds, raised)
     assert_bounds(
         torch.matmul(fc.track(x[:, :1]), fc.track(x[:1, :1])),
         [
@@ -178,8 +178,8 @@ def test_a_sum_of_one_term_is_exact_but_for_its_bound() -> None:
 @pytest.mark.parametrize("error", [0.6, 0.8, 3.0, 1e3])
 def test_a_softmax_of_scores_that_are_not_known_has_no_bound(error: float) -> None:
     x = torch.tensor([0.0, -1.0, -2000.0], dtype=torch.float64)  # the last weight is zero
-    found = fc.error_of(torch.softmax(fc.track(x, torch.full_like(x, error)), -1))
-    assert found.tolist() == [math.inf] * 3
+    bounds = fc.error_of(torch.softmax(fc.track(x, torch.full_like(x, error)), -1))
+    assert bounds.tolist() == [math.inf] * 3
 
 
 def test_a_norm_may_be_given_its_order_and_axis_by_place() -> None:
@@ -194,14 +194,14 @@ def test_a_norm_may_be_given_its_order_and_axis_by_place() -> None:
 def test_norms_of_one_number_of_all_and_of_none_have_their_bounds(dtype: torch.dtype) -> None:
     normal = torch.finfo(dtype).smallest_normal
     x, e = draw(6, 1, dtype=dtype), draw(6, 1, seed=1).abs()
-    for found, errors, count in (
+    for norms, errors, count in (
         (torch.linalg.vector_norm(fc.track(x, e), dim=-1), e.squeeze(-1), 1),
         (torch.linalg.vector_norm(fc.track(x, e)), torch.linalg.vector_norm(e), 6),
     ):
         lost = 2 * Fraction((count * normal) ** 0.5)
-        rows = zip(exact(errors), exact(fc.value_of(found)), strict=True)
+        rows = zip(exact(errors), exact(fc.value_of(norms)), strict=True)
         wide = 1 + 2 * count * unit(torch.float64)
-        assert_bounds(found, [e * wide + (count + 2) * unit(dtype) * z + lost for e, z in rows])
+        assert_bounds(norms, [e * wide + (count + 2) * unit(dtype) * z + lost for e, z in rows])
     none = torch.linalg.vector_norm(fc.track(draw(0, dtype=dtype)))
     assert_bounds(none, [2 * Fraction(normal**0.5)])
     assert torch.linalg.vector_norm(fc.track(draw(0, 3, dtype=dtype)), dim=-1).shape == (0,)

@@ -27,24 +27,24 @@ from tests.helpers.tensors import draw
 def test_clamping_and_absolute_values_keep_the_error(dtype):
     x, e = draw(20, dtype=dtype), errors_like(draw(20), 1)
     for call in (torch.abs, abs, lambda x: x.clamp(min=0), lambda x: x.clamp(-0.5, 0.5)):
-        found = call(fc.track(x, e))
-        assert torch.equal(fc.value_of(found), call(x))
-        assert torch.equal(fc.error_of(found), e)
+        result = call(fc.track(x, e))
+        assert torch.equal(fc.value_of(result), call(x))
+        assert torch.equal(fc.error_of(result), e)
 
 
 def test_only_a_conversion_to_a_narrower_type_costs_a_rounding():
     x, e = draw(20), errors_like(draw(20), 1)
     narrow = x.float()
     for call in (Tensor.double, lambda x: x.to(F64)):
-        for given in (fc.track(x, e), fc.track(narrow, e)):
-            found = call(given)
-            assert found.dtype is F64
-            assert torch.equal(fc.error_of(found), e)
+        for tracked in (fc.track(x, e), fc.track(narrow, e)):
+            result = call(tracked)
+            assert result.dtype is F64
+            assert torch.equal(fc.error_of(result), e)
     assert torch.equal(fc.error_of(fc.track(narrow, e).float()), e)
     for call in (Tensor.float, lambda x: x.to(F32)):
-        found = call(fc.track(x, e))
-        assert torch.equal(fc.value_of(found), narrow)
-        assert_bounds(found, [e + ulp(z, F32) / 2 for e, z in each(e, narrow)])
+        result = call(fc.track(x, e))
+        assert torch.equal(fc.value_of(result), narrow)
+        assert_bounds(result, [e + ulp(z, F32) / 2 for e, z in each(e, narrow)])
 
 
 @both
@@ -54,10 +54,10 @@ def test_upper_is_the_next_number_above_the_bound(dtype):
     raised = fc.upper(fc.track(x, e))
     assert raised.dtype is dtype
     assert not isinstance(raised, fc.Tracked)
-    for value, error, found in zip(x.tolist(), e.tolist(), raised.tolist(), strict=True):
+    for value, error, upper in zip(x.tolist(), e.tolist(), raised.tolist(), strict=True):
         needed = math.nextafter(value + error, INF)
-        below = torch.nextafter(torch.tensor(found, dtype=dtype), torch.tensor(-INF, dtype=dtype))
-        assert below.item() < needed <= found
+        below = torch.nextafter(torch.tensor(upper, dtype=dtype), torch.tensor(-INF, dtype=dtype))
+        assert below.item() < needed <= upper
 
 
 INDEX = torch.tensor([[2, 0], [1, 1], [0, 2]])
@@ -108,9 +108,9 @@ def test_a_choice_takes_the_error_of_what_is_chosen(dtype):
     y, f = draw(3, 4, seed=2, dtype=dtype), errors_like(draw(3, 4), 3)
     chosen = draw(3, 4, seed=5) > 0
     for other, value, error in ((fc.track(y, f), y, f), (y, y, 0 * f), (2.5, 2.5, 0 * f)):
-        found = torch.where(chosen, fc.track(x, e), other)
-        assert torch.equal(fc.value_of(found), torch.where(chosen, x, value))
-        assert torch.equal(fc.error_of(found), torch.where(chosen, e, error))
+        result = torch.where(chosen, fc.track(x, e), other)
+        assert torch.equal(fc.value_of(result), torch.where(chosen, x, value))
+        assert torch.equal(fc.error_of(result), torch.where(chosen, e, error))
     assert torch.equal(fc.error_of(-fc.track(x, e)), e)
     assert torch.equal(fc.error_of(torch.neg(fc.track(x, e))), e)
     for blank in (torch.zeros_like, torch.ones_like):
@@ -153,10 +153,10 @@ DISCRETE: dict[str, Callable[[Tensor], Any]] = {
 @pytest.mark.parametrize("name", DISCRETE)
 def test_what_is_no_floating_tensor_carries_no_error(name: str):
     x, e = draw(3, 4), errors_like(draw(3, 4), 1)
-    found, plain = DISCRETE[name](fc.track(x, e)), DISCRETE[name](x)
-    assert not isinstance(found, fc.Tracked)
-    assert type(found) is type(plain)
-    assert torch.equal(found, plain) if isinstance(plain, Tensor) else found == plain
+    result, plain = DISCRETE[name](fc.track(x, e)), DISCRETE[name](x)
+    assert not isinstance(result, fc.Tracked)
+    assert type(result) is type(plain)
+    assert torch.equal(result, plain) if isinstance(plain, Tensor) else result == plain
 
 
 def test_every_operation_without_arithmetic_is_tried():

@@ -48,12 +48,12 @@ def ulp(x: Fraction, dtype: torch.dtype) -> Fraction:
     return 2 * unit(dtype) * Fraction(2) ** (exponent - 1)
 
 
-def assert_bounds(found: Tensor, formula: list[Fraction]) -> None:
+def assert_bounds(tracked: Tensor, formula: list[Fraction]) -> None:
     """The error of a tracked tensor is what a formula derives."""
-    bounds = exact(fc.error_of(found))
+    bounds = exact(fc.error_of(tracked))
     assert len(bounds) == len(formula)
     for bound, derived in zip(bounds, formula, strict=True):
-        expected = derived * (1 + Fraction(1, 2**40)) + 4 * tiny(found.dtype)
+        expected = derived * (1 + Fraction(1, 2**40)) + 4 * tiny(tracked.dtype)
         assert bound >= derived
         assert abs(bound - expected) <= expected / 2**47 + 2 * tiny(F64)
 

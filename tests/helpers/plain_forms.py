@@ -33,8 +33,8 @@ def overflowing_denominator(scores, score_delta, **_):
 
 def deletion(scores, values, removed, **_):
     probs = torch.softmax(scores, -1)
-    gone = torch.tensor(removed[0])
-    mass, weighed = probs[gone].sum(), probs[gone] @ values[gone]
+    mask = torch.tensor(removed[0])
+    mass, weighed = probs[mask].sum(), probs[mask] @ values[mask]
     return (mass * (probs @ values) - weighed) / (1 - mass)
 
 

@@ -93,14 +93,14 @@ def main(arguments: Sequence[str] | None = None, project: Project = CORE) -> int
         outdated = stale(project.results, project.core, project.equivalents)
         print(*outdated, f"{len(outdated)} stale", sep="\n")
         return 1 if outdated else 0
-    found = [mutant for file in files for mutant in mutants(project.core / file)]
+    all_mutants = [mutant for file in files for mutant in mutants(project.core / file)]
     if options.list:
-        print(*map(describe, found), f"{len(found)} mutants", sep="\n")
+        print(*map(describe, all_mutants), f"{len(all_mutants)} mutants", sep="\n")
         return 0
     if options.replay:
-        found = [mutant for mutant in found if mutant.id == options.replay]
-        print(*map(describe, found), sep="\n")
-    verdicts = _verdicts(project, found, options)
+        all_mutants = [mutant for mutant in all_mutants if mutant.id == options.replay]
+        print(*map(describe, all_mutants), sep="\n")
+    verdicts = _verdicts(project, all_mutants, options)
     return _report(project, verdicts, set() if options.replay else set(files))
 
 
@@ -120,17 +120,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _files(project: Project, given: list[str] | None) -> list[str]:
-    """Names of the files of the core: all, or those among the given paths."""
+def _files(project: Project, chosen: list[str] | None) -> list[str]:
+    """Names of the files of the core: all, or those among the chosen paths."""
     names = sorted(path.name for path in project.core.glob("*.py"))
-    if given is None:
+    if chosen is None:
         return names
-    paths = {project.core / file if "/" not in file else project.root / file for file in given}
+    paths = {project.core / file if "/" not in file else project.root / file for file in chosen}
     return [name for name in names if project.core / name in paths]
 
 
 def _verdicts(
-    project: Project, found: list[Mutant], options: argparse.Namespace
+    project: Project, all_mutants: list[Mutant], options: argparse.Namespace
 ) -> dict[Mutant, Verdict]:
     sources = [path for pattern in project.sources for path in project.root.glob(pattern)]
     path = project.build / "journal.jsonl"
@@ -138,9 +138,9 @@ def _verdicts(
         path.unlink(missing_ok=True)
     journal = Journal.open(path, sources, project.root)
     again = bool(options.replay)
-    kept = {} if again else {m: v for m in found if (v := journal.verdict(m, options.budget))}
-    left = [mutant for mutant in found if mutant not in kept]
-    print(f"{len(found)} mutants, {len(kept)} verdicts known")
+    kept = {} if again else {m: v for m in all_mutants if (v := journal.verdict(m, options.budget))}
+    left = [mutant for mutant in all_mutants if mutant not in kept]
+    print(f"{len(all_mutants)} mutants, {len(kept)} verdicts known")
 
     def work(session: Session) -> None:
         profile = _profile(session, journal, project, options.jobs)
@@ -154,7 +154,7 @@ def _verdicts(
 
     if left:
         Session(project.root, project.core, project.tests).run(work)
-    return {mutant: kept[mutant] for mutant in found}
+    return {mutant: kept[mutant] for mutant in all_mutants}
 
 
 def _profile(session: Session, journal: Journal, project: Project, jobs: int) -> Profile:
@@ -165,9 +165,9 @@ def _profile(session: Session, journal: Journal, project: Project, jobs: int) ->
     }
     missing = [file for file, path in paths.items() if not path.exists()]
     print(f"Running {len(missing)} files of tests once, unmutated ...", flush=True)
-    for file, found in session.profiles(missing, jobs):
+    for file, profile in session.profiles(missing, jobs):
         project.build.mkdir(parents=True, exist_ok=True)
-        paths[file].write_bytes(pickle.dumps(found))
+        paths[file].write_bytes(pickle.dumps(profile))
     whole = Profile()
     for path in paths.values():
         whole.add(pickle.loads(path.read_bytes()))
