@@ -87,7 +87,7 @@ def sparse(inputs: Inputs, *, portion: int = 2048) -> Tensor:
     pulls = _contract(inputs.gradient, inputs.values)
     bank = fc.read_bank(scores, pulls.unsqueeze(-1))
     strengths = inputs.strengths.view(-1, 1, 1, 1)
-    found = []
+    responses = []
     for few in inputs.portions(portion):
         spans = fc.prepare_spans(bank, few.starts, few.members)
         donor_scores = _contract(scaled, few.donor_keys.flatten(1, 2))
@@ -95,8 +95,8 @@ def sparse(inputs: Inputs, *, portion: int = 2048) -> Tensor:
         score_delta = donor_scores.view(spans.scores.shape) - spans.scores
         value_delta = donor_pulls.view(spans.values.shape) - spans.values
         response = spans.response(strengths * score_delta, strengths.unsqueeze(-1) * value_delta)
-        found.append(response.squeeze(-1).sum(-2))
-    return torch.cat(found, -1)
+        responses.append(response.squeeze(-1).sum(-2))
+    return torch.cat(responses, -1)
 
 
 def dense(inputs: Inputs) -> Tensor:
@@ -110,22 +110,22 @@ def dense(inputs: Inputs) -> Tensor:
     old = scores.index_select(1, index.flatten()).view(at.shape)
     change = donor_pulls - pulls.index_select(1, index.flatten()).view(at.shape)
     baseline = (torch.softmax(scores, -1) * pulls).sum()
-    found = []
+    responses = []
     for strength in inputs.strengths.tolist():
         edited = scores.unsqueeze(1).repeat(1, len(index), 1)
         edited.scatter_(2, at, torch.lerp(old, donor_scores, strength))
         probs = torch.softmax(edited, -1)
         kept = torch.matmul(probs, pulls.unsqueeze(-1)).squeeze(-1)
         moved = (probs.gather(2, at) * change).sum(-1)
-        found.append((kept + strength * moved).sum(0) - baseline)
-    return torch.stack(found)
+        responses.append((kept + strength * moved).sum(0) - baseline)
+    return torch.stack(responses)
 
 
 def fused(inputs: Inputs, *, chunk: int = 8) -> Tensor:
     """Torch's fused attention over a copy of the cache for every span, a few spans at a time."""
     query = inputs.query.reshape(1, HEADS, 1, WIDTH)
     baseline = _attend(query, inputs.keys.unsqueeze(0), inputs.values.unsqueeze(0))
-    found = []
+    responses = []
     for strength in inputs.strengths.tolist():
         writes = []
         for few in torch.arange(len(inputs.starts)).split(chunk):
@@ -138,8 +138,8 @@ def fused(inputs: Inputs, *, chunk: int = 8) -> Tensor:
             )
             writes.append(_attend(query.expand(len(few), -1, -1, -1), keys, values))
         change = torch.cat(writes) - baseline
-        found.append((change * inputs.gradient.reshape(HEADS, WIDTH)).sum((-1, -2)))
-    return torch.stack(found)
+        responses.append((change * inputs.gradient.reshape(HEADS, WIDTH)).sum((-1, -2)))
+    return torch.stack(responses)
 
 
 def read(inputs: Inputs) -> Tensor:

@@ -48,17 +48,17 @@ class Work:
 
     def run(self, count: int) -> Tensor:
         """Our fast path, all edits in one batch."""
-        done = self.instrument.execute(
+        result = self.instrument.execute(
             self.capture, self.edits(count), batch=count + 1, path="shared"
         )
-        return done.margins
+        return result.margins
 
     def from_scratch(self, count: int) -> Tensor:
         """The same from the prompt's ids: prefix, capture with its backward pass, execution."""
         self.instrument.forget()
         capture = self._captured(self.ids)
-        done = self.instrument.execute(capture, self.edits(count), batch=count + 1, path="shared")
-        return done.margins
+        result = self.instrument.execute(capture, self.edits(count), batch=count + 1, path="shared")
+        return result.margins
 
     def prefix(self) -> Prefix:
         """Keys and values of all tokens but the last: the first step of `from_scratch`."""
@@ -93,8 +93,8 @@ class Work:
         """
         blocks: Any = self.instrument.model.base_model.layers[LAYER:]
         weights = [p for block in blocks for p in block.parameters() if p.ndim == 2]
-        given = {w.shape[1]: torch.ones(rows, w.shape[1]) for w in weights}
-        return [torch.mm(given[w.shape[1]], w.T) for w in weights]
+        inputs = {w.shape[1]: torch.ones(rows, w.shape[1]) for w in weights}
+        return [torch.mm(inputs[w.shape[1]], w.T) for w in weights]
 
     @cached_property
     def _cache(self) -> Any:

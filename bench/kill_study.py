@@ -36,17 +36,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=981)
     parser.add_argument("--work", type=Path, default=None, help="where the runs go; kept")
     parser.add_argument("--save", type=Path, default=None, help="write what was seen as JSON")
-    given = parser.parse_args()
-    work = given.work or Path(tempfile.mkdtemp(prefix="kill-study-"))
-    whole, seconds = unbroken(work / "whole", given.pairs)
+    options = parser.parse_args()
+    work = options.work or Path(tempfile.mkdtemp(prefix="kill-study-"))
+    whole, seconds = unbroken(work / "whole", options.pairs)
     print(f"unbroken run: {len(whole)} files in {seconds:.1f} s", flush=True)
-    tally = kill_often(work / "killed", whole, given.kills, given.pairs, seconds, given.seed)
-    command = f"python bench/kill_study.py --kills {given.kills} --pairs {given.pairs}"
-    tally |= {"files": len(whole), "command": f"{command} --seed {given.seed}"}
+    tally = kill_often(work / "killed", whole, options.kills, options.pairs, seconds, options.seed)
+    command = f"python bench/kill_study.py --kills {options.kills} --pairs {options.pairs}"
+    tally |= {"files": len(whole), "command": f"{command} --seed {options.seed}"}
     print(json.dumps(tally))
-    if given.save is not None:
-        given.save.write_text(json.dumps(tally, indent=1) + "\n")
-    sys.exit(0 if tally["different"] == 0 and tally["kills"] == given.kills else 1)
+    if options.save is not None:
+        options.save.write_text(json.dumps(tally, indent=1) + "\n")
+    sys.exit(0 if tally["different"] == 0 and tally["kills"] == options.kills else 1)
 
 
 def unbroken(out: Path, pairs: int) -> tuple[dict[str, str], float]:

@@ -86,15 +86,15 @@ class Result:
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     console = Console()
     loaded()  # fetched, converted and verified before anybody reads its files
     directory = packaged_directory(checkpoint(MODEL), None)
     results = []
-    for peer in [p for p in PEERS if not given.only or p.name in given.only]:
+    for peer in [p for p in PEERS if not options.only or p.name in options.only]:
         console.print(f"{peer.name} ...")
-        results.append(timed(peer, given.keep_environments, directory, given.edits))
-    given.out.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
+        results.append(timed(peer, options.keep_environments, directory, options.edits))
+    options.out.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     console.print(table(results))
     for result in results:
         if result.missing:
@@ -131,14 +131,14 @@ def count(text: str) -> int:
 def timed(peer: Peer, keep: Path, directory: Path, edits: int) -> Result:
     """The figures of one peer, or why there are none."""
     try:
-        found = run(peer, environment(peer, keep), directory, edits)
+        figures = run(peer, environment(peer, keep), directory, edits)
     except MissingError as error:
         return Result(peer.name, missing=str(error))
-    rates = found["rates"]
+    rates = figures["rates"]
     ratios = {way: rate / rates["plain"] for way, rate in rates.items()}
     return Result(
         peer.name,
-        **{key: found[key] for key in ("version", "torch", "transformers", "threads")},
+        **{key: figures[key] for key in ("version", "torch", "transformers", "threads")},
         edits=edits,
         plain_hf_per_second=rates["plain"],
         **{f"{way}_per_second": rates.get(way) for way in ("alone", "batched", "cached")},
@@ -153,14 +153,14 @@ def environment(peer: Peer, keep: Path) -> Path:
         return Path(sys.executable)
     # The same torch for all, so that ratios differ by what the libraries do.
     torch = importlib.metadata.version("torch").split("+")[0]
-    wanted = [f"torch=={torch}", peer.requirement]
+    requirements = [f"torch=={torch}", peer.requirement]
     where = keep.resolve() / peer.name
     python = where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     ready = where / ".ready"
-    if not ready.exists() or ready.read_text() != " ".join(wanted):
+    if not ready.exists() or ready.read_text() != " ".join(requirements):
         call([sys.executable, "-m", "venv", "--clear", str(where)], "no environment")
-        call([str(python), "-m", "pip", "install", "--quiet", *wanted], "not installed")
-        ready.write_text(" ".join(wanted))
+        call([str(python), "-m", "pip", "install", "--quiet", *requirements], "not installed")
+        ready.write_text(" ".join(requirements))
     return python
 
 
@@ -175,45 +175,45 @@ def call(command: list[str], otherwise: str) -> str:
     """What a command prints; `otherwise` and the last lines of its error if it fails."""
     outside = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     offline = {"HF_HUB_OFFLINE": "1"} if "pip" not in command else {}
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=ROOT, env={**outside, **offline}, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        raise MissingError(f"{otherwise}: {last_lines(done.stderr)}")
-    return done.stdout
+    if process.returncode:
+        raise MissingError(f"{otherwise}: {last_lines(process.stderr)}")
+    return process.stdout
 
 
-def last_lines(said: str, *, most: int = 3) -> str:
+def last_lines(text: str, *, most: int = 3) -> str:
     """The end of an error message, without warnings and without the places of this machine."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("WARNING", "File ", "^"))][-most:]
-    short = " / ".join(line[:300] for line in told)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    tail = [line for line in lines if not line.startswith(("WARNING", "File ", "^"))][-most:]
+    short = " / ".join(line[:300] for line in tail)
     return short.replace(str(ROOT), ".").replace(str(Path.home()), "~")
 
 
 def table(results: list[Result]) -> Table:
     """The results for a terminal."""
     title = "edits a second, × times plain Hugging Face in the same process"
-    found = Table(title=title, box=SIMPLE_HEAD)
-    found.add_column("library", no_wrap=True)
+    view = Table(title=title, box=SIMPLE_HEAD)
+    view.add_column("library", no_wrap=True)
     for heading in ("version", "plain", "alone", "in 8s", "on cache"):
-        found.add_column(heading, justify="right", no_wrap=True)
+        view.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         if result.missing:
-            found.add_row(result.name, "[bold red]missing[/]")
+            view.add_row(result.name, "[bold red]missing[/]")
             continue
-        found.add_row(
+        view.add_row(
             result.name,
             result.version,
             f"{result.plain_hf_per_second:.3g}",
-            shown(result.alone_per_second, result.alone_ratio),
-            shown(result.batched_per_second, result.batched_ratio),
-            shown(result.cached_per_second, result.cached_ratio),
+            rate_and_ratio(result.alone_per_second, result.alone_ratio),
+            rate_and_ratio(result.batched_per_second, result.batched_ratio),
+            rate_and_ratio(result.cached_per_second, result.cached_ratio),
         )
-    return found
+    return view
 
 
-def shown(rate: float | None, ratio: float | None) -> str:
+def rate_and_ratio(rate: float | None, ratio: float | None) -> str:
     return "" if rate is None else f"{rate:.3g} ×{ratio:.3g}"
 
 

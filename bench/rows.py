@@ -58,15 +58,15 @@ def write(rows: Sequence[Row], path: Path) -> None:
 
 def table(rows: Sequence[Row]) -> Table:
     """The rows for a terminal; what misses its target says so."""
-    found = Table(title="ours beside others, medians")
+    view = Table(title="ours beside others, medians")
     for heading in ("work", "ours ms", "other ms", "other", "ratio", "target", ""):
-        found.add_column(heading, justify="left" if heading in ("work", "other", "") else "right")
+        view.add_column(heading, justify="left" if heading in ("work", "other", "") else "right")
     for row in rows:
         target = "" if row.target is None else f"{row.target:.3g}"
         mark = "[bold red]misses[/]" if row.misses else ""
         numbers = (f"{row.ours_ms:.3g}", f"{row.other_ms:.3g}", row.other, f"{row.ratio:.3g}")
-        found.add_row(row.name, *numbers, target, mark)
-    return found
+        view.add_row(row.name, *numbers, target, mark)
+    return view
 
 
 def _once(function: Callable[[], Any], at_least: float, clock: Callable[[], float]) -> float:

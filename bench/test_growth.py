@@ -74,9 +74,9 @@ def test_long_context_beside_its_matrix_products(compare):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 def test_memory_of_a_long_context():
     """Beyond its inputs the longest context needs less than 200 MB, in a process of its own."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PEAK.format(*LONGEST)], capture_output=True, text=True, check=True
     )
-    megabytes = int(done.stdout) / 1024
+    megabytes = int(process.stdout) / 1024
     print(f"memory beyond the inputs, N={LONGEST[0]}, C={LONGEST[1]}: {megabytes:.0f} MB")
     assert megabytes < 200

@@ -20,7 +20,7 @@ SAMPLE = 200
 
 
 @pytest.fixture(scope="module")
-def asked() -> Iterator[tuple[Instrument, dict[str, Any]]]:
+def prompted_model() -> Iterator[tuple[Instrument, dict[str, Any]]]:
     """The model attached, and the arguments of its capture: a prompt of 115 tokens."""
     if not available(MODEL):
         pytest.skip(f"{MODEL} is not in the cache")
@@ -32,9 +32,9 @@ def asked() -> Iterator[tuple[Instrument, dict[str, Any]]]:
 
 
 @pytest.fixture(scope="module")
-def captured(asked):
+def captured(prompted_model):
     """One capture of all layers, with gradients, whatever mode the bench runs in."""
-    instrument, arguments = asked
+    instrument, arguments = prompted_model
     with torch.inference_mode(False):
         return instrument.capture(**arguments)
 
@@ -89,8 +89,8 @@ def test_scoring_beside_batches_of_candidates(compare, rivals) -> None:
     )
 
 
-def test_a_whole_search_beside_one_forward_and_backward(compare, asked) -> None:
-    instrument, arguments = asked
+def test_a_whole_search_beside_one_forward_and_backward(compare, prompted_model) -> None:
+    instrument, arguments = prompted_model
     model, ids = (
         instrument.model,
         torch.tensor([instrument.tokenizer(arguments["prompt"])["input_ids"]]),

@@ -55,7 +55,7 @@ def find(label: str) -> Entry:
 
 def collect(topics: Iterable[tuple[str, Sequence[Entry]]]) -> tuple[Entry, ...]:
     """The entries of all topics; a label, alias or row used twice is an error."""
-    found: list[Entry] = []
+    catalogue: list[Entry] = []
     places: dict[str, str] = {}
     for topic, group in topics:
         for entry in group:
@@ -64,8 +64,8 @@ def collect(topics: Iterable[tuple[str, Sequence[Entry]]]) -> tuple[Entry, ...]:
                 if name in places:
                     raise ValueError(f"{name!r} is used by both {places[name]} and {place}")
                 places[name] = place
-            found.append(entry)
-    return tuple(found)
+            catalogue.append(entry)
+    return tuple(catalogue)
 
 
 def main() -> None:

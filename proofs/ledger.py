@@ -11,49 +11,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
-from proofs import coq_check
+from proofs import coq_check, coq_source
 from proofs.catalogue import entries, find
 from proofs.entry import Entry, Kind
 from proofs.labels import REQUIRED
+from proofs.ledger_rows import NOT_CHECKED, EntryProof, Row, judge, theorem_ids
 from proofs.native import native_checks_of
-from proofs.numeric.checks import CHECKS, Outcome, checks_of
+from proofs.numeric.checks import CHECKS, CheckResult, checks_of
 from proofs.numeric.comparison import DTYPES, Comparison, run
 from proofs.numeric.parallel import Progress, parallel
 from proofs.numeric.stability import sample
 from proofs.printed import arithmetic
 from proofs.prover import mutation, rational
-
-NOT_CHECKED = "not checked"
-
-
-@dataclass(frozen=True)
-class Numeric:
-    """Cases of all functions of an entry in one dtype; `bits_lost` where there is a reference."""
-
-    cases: int
-    violations: int
-    worst_over_bound: float
-    bits_lost: float | None
-
-
-@dataclass(frozen=True)
-class Row:
-    """One entry of the ledger."""
-
-    label: str
-    aliases: tuple[str, ...]
-    kind: str
-    title: str
-    proof: str
-    scope: str
-    coq: str
-    coq_theorems: tuple[str, ...]
-    reference_bits: int | None
-    float64: Numeric | None
-    float32: Numeric | None
-    native: str
-    native_checks: tuple[str, ...]
-    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,15 +92,15 @@ def verify(
     proofs = dict(_stage("symbolic proofs", _prove, [e.label for e in chosen], jobs, progress))
     names = sorted({check.function for e in chosen for f in e.functions for check in checks_of(f)})
     work = [(name, dtype, cases) for name in names for dtype in DTYPES]
-    outcomes = dict(_stage("comparisons", _compare, work, jobs, progress))
+    results = dict(_stage("comparisons", _compare, work, jobs, progress))
     figures = arithmetic.audit()
     mutants = mutation.Report(())
     if with_mutation:
         reports = _stage("formula mutants", _mutate, _distinct(chosen), jobs, progress)
         mutants = mutation.combine(report for _, report in reports)
     coq = _coq(with_coq, progress)
-    by_label = coq_check.by_label()
-    rows = tuple(_row(e, proofs[e.label], outcomes, coq, by_label, figures) for e in chosen)
+    by_label = coq_source.by_label()
+    rows = tuple(judge(e, proofs[e.label], results, coq, by_label, figures) for e in chosen)
     covered = {name for e in entries() for name in (e.label, *e.aliases)}
     return Ledger(
         rows=rows,
@@ -139,7 +108,7 @@ def verify(
         labels_covered=len(set(REQUIRED) & covered),
         coq_status=coq.status,
         coq_reason=coq.reason,
-        coq_theorems=len(coq_check.theorems()),
+        coq_theorems=len(coq_source.theorems()),
         coq_checked=sum(report.status == "checked" for report in coq.theorems.values()),
         mutants=str(mutants) if with_mutation else NOT_CHECKED,
         figures=_figure_text(figures),
@@ -167,11 +136,11 @@ def explain(label: str) -> Iterator[str]:
             verdict = "holds" if instance.ok else "FAILS"
             yield f"      N = {instance.size}: {verdict} ({instance.arithmetic})"
     yield ""
-    theorems, by_label = coq_check.theorems(), coq_check.by_label()
-    for identifier in _theorem_ids(entry, by_label):
+    theorems, by_label = coq_source.theorems(), coq_source.by_label()
+    for identifier in theorem_ids(entry, by_label):
         theorem = theorems[identifier]
         yield f"Coq: {identifier}, line {theorem.line}: {theorem.comment}"
-    if not _theorem_ids(entry, by_label):
+    if not theorem_ids(entry, by_label):
         yield "Coq: no theorem yet"
     for function in entry.functions:
         listed = ", ".join(check.function for check in checks_of(function)) or "none"
@@ -200,13 +169,7 @@ class _Clock:
         self._progress(stage, done, total)
 
 
-@dataclass(frozen=True)
-class _EntryProof:
-    statements: int
-    failures: tuple[str, ...]
-
-
-def _prove(label: str) -> _EntryProof:
+def _prove(label: str) -> EntryProof:
     """Prove and instantiate every statement of an entry."""
     failures: list[str] = []
     statements = find(label).statements
@@ -219,7 +182,7 @@ def _prove(label: str) -> _EntryProof:
             for instance in rational.instantiate(statement)
             if not instance.ok
         ]
-    return _EntryProof(len(statements), tuple(failures))
+    return EntryProof(len(statements), tuple(failures))
 
 
 def _distinct(chosen: Iterable[Entry]) -> list[tuple[str, int]]:
@@ -237,113 +200,22 @@ def _mutate(place: tuple[str, int]) -> mutation.Report:
     return mutation.mutate(find(label).statements[position])
 
 
-def _compare(work: tuple[str, str, int]) -> Outcome:
+def _compare(work: tuple[str, str, int]) -> CheckResult:
     name, dtype, cases = work
     check = CHECKS[name]
     lost = sample(check, dtype, cases) if isinstance(check, Comparison) else None
-    return Outcome(run(check, dtype, cases), lost)
+    return CheckResult(run(check, dtype, cases), lost)
 
 
-def _coq(wanted: bool, progress: Progress) -> coq_check.CoqReport:
-    if not wanted:
+def _coq(enabled: bool, progress: Progress) -> coq_check.CoqReport:
+    if not enabled:
         return coq_check.CoqReport(NOT_CHECKED, None, 0.0, {}, reason="not asked for")
-    total = len({theorem.module for theorem in coq_check.theorems().values()})
+    total = len({theorem.module for theorem in coq_source.theorems().values()})
     count = itertools.count(1)
     progress("Coq", 0, total)
     report = coq_check.check(lambda _: progress("Coq", min(next(count), total), total))
     progress("Coq", total, total)
     return report
-
-
-def _row(
-    entry: Entry,
-    proof: _EntryProof,
-    outcomes: dict[tuple[str, str, int], Outcome],
-    coq: coq_check.CoqReport,
-    by_label: dict[str, tuple[str, ...]],
-    figures: Sequence[arithmetic.Outcome],
-) -> Row:
-    mine = {check.function for function in entry.functions for check in checks_of(function)}
-    runs = [outcome for (name, _, _), outcome in outcomes.items() if name in mine]
-    failures = [*proof.failures, *(failure for o in runs for failure in _numeric_failures(o))]
-    theorems = _theorem_ids(entry, by_label)
-    status = _coq_status(theorems, coq)
-    if status == "failed":
-        failures.append(f"Coq: {', '.join(theorems)} failed")
-    proved = "proved" if proof.statements and not proof.failures else "failed"
-    if entry.kind is Kind.ARITHMETIC:
-        wrong = arithmetic.unexpected(figures)
-        failures += [f"printed figure {name} is not as expected" for name in wrong]
-        proved = "failed" if wrong else "recomputed"
-    elif proved == "proved" and entry.kind is Kind.DEFINITION:
-        proved = "evaluated"
-    elif not proof.statements:
-        failures.append("the entry carries no statement")
-    return Row(
-        label=entry.label,
-        aliases=entry.names[1:],
-        kind=str(entry.kind),
-        title=entry.title,
-        proof=proved,
-        scope=entry.scope,
-        coq=status,
-        coq_theorems=theorems,
-        reference_bits=max((o.tally.reference_bits for o in runs), default=None),
-        float64=_numeric(runs, "float64"),
-        float32=_numeric(runs, "float32"),
-        native=NOT_CHECKED if native_checks_of(entry.names) else "none",
-        native_checks=native_checks_of(entry.names),
-        failures=tuple(failures),
-    )
-
-
-def _theorem_ids(entry: Entry, by_label: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    found = [identifier for name in entry.names for identifier in by_label.get(name, ())]
-    return tuple(dict.fromkeys(found))
-
-
-def _coq_status(theorems: tuple[str, ...], coq: coq_check.CoqReport) -> str:
-    if not theorems:
-        return "none"
-    if coq.status == NOT_CHECKED:
-        return NOT_CHECKED
-    if any(_broken(name, failure) for name in theorems for failure in coq.failures):
-        return "failed"
-    # After a failure elsewhere the library was not compiled to its end: nothing is known of the rest.
-    return coq.status if coq.status == "checked" else NOT_CHECKED
-
-
-def _broken(identifier: str, failure: coq_check.Failure) -> bool:
-    """Whether a failure is this theorem's own, or its file's if Coq could not name the theorem."""
-    if failure.theorem is None:
-        return failure.file == f"{identifier.partition('.')[0]}.v"
-    return failure.theorem == identifier
-
-
-def _numeric(runs: Iterable[Outcome], dtype: str) -> Numeric | None:
-    mine = [outcome for outcome in runs if outcome.tally.dtype == dtype]
-    if not mine:
-        return None
-    return Numeric(
-        cases=sum(o.tally.cases for o in mine),
-        violations=sum(o.tally.violations for o in mine),
-        worst_over_bound=max(o.tally.worst_over_bound for o in mine),
-        bits_lost=max((o.stability.bits for o in mine if o.stability), default=None),
-    )
-
-
-def _numeric_failures(outcome: Outcome) -> Iterator[str]:
-    tally, lost = outcome.tally, outcome.stability
-    if tally.violations:
-        yield (
-            f"{tally.function} {tally.dtype}: {tally.violations} of {tally.cases} cases beyond their "
-            f"bound, worst {tally.worst_over_bound:.3g}, case {tally.worst}"
-        )
-    if lost is not None and not lost.holds:
-        yield (
-            f"{tally.function} {tally.dtype}: not stable, {lost.bits:.1f} bits lost where "
-            f"{lost.allowed:.1f} are allowed, case {lost.worst}"
-        )
 
 
 def _loose_failures(
@@ -357,7 +229,7 @@ def _loose_failures(
     yield from (f"no entry for the label {label}" for label in sorted(missing))
 
 
-def _figure_text(figures: Sequence[arithmetic.Outcome]) -> str:
+def _figure_text(figures: Sequence[arithmetic.FigureResult]) -> str:
     return f"{sum(o.consistent for o in figures)} of {len(figures)} printed figures consistent"
 
 

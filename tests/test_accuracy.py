@@ -1,6 +1,8 @@
 """Every public function against its reference: no error exceeds its derived bound."""
 
+import importlib
 import inspect
+import pkgutil
 
 import jaxtyping
 import pytest
@@ -8,14 +10,15 @@ from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
 import finite_calculus as fc
+from proofs import references
 from proofs.numeric.cases import Batch
 from proofs.numeric.checks import CHECKS, builder, checks_of
 from proofs.numeric.comparison import Comparison, run, tracked
 from proofs.numeric.comparisons import COMPARISONS
-from tests.regimes import without_cases
-from tests.strategies import STRATEGIES
+from tests.helpers.regimes import without_cases
+from tests.helpers.strategies import STRATEGIES
 
-BATCHED = [name for name, found in COMPARISONS.items() if found.batched]
+BATCHED = [name for name, comparison in COMPARISONS.items() if comparison.batched]
 # Nothing is computed by these: error bounds themselves, and what tests/test_rounding.py covers.
 MACHINERY = {"track", "error_of", "value_of", "upper"}
 
@@ -55,7 +58,7 @@ def test_a_batch_of_no_cases_has_no_results(name: str, data) -> None:
 
 
 def test_every_draw_of_a_comparison_has_a_strategy() -> None:
-    drawn = {found.draw.__name__ for found in COMPARISONS.values()}
+    drawn = {comparison.draw.__name__ for comparison in COMPARISONS.values()}
     assert drawn <= STRATEGIES.keys()
 
 
@@ -78,20 +81,18 @@ def test_every_check_names_a_public_function() -> None:
 
 
 def test_references_do_not_depend_on_the_torch_core() -> None:
-    for comparison in COMPARISONS.values():
-        module = inspect.getmodule(comparison.reference)
-        assert module is not None
-        if module.__name__.startswith("proofs.references"):
-            assert "torch" not in vars(module)
-            assert "finite_calculus" not in inspect.getsource(module)
+    for info in pkgutil.iter_modules(references.__path__):
+        module = importlib.import_module(f"proofs.references.{info.name}")
+        assert "torch" not in vars(module)
+        assert "finite_calculus" not in inspect.getsource(module)
 
 
 def test_a_wrong_formula_is_a_violation() -> None:
-    found = COMPARISONS["finite_response"]
+    sound = COMPARISONS["finite_response"]
 
     def without_renormalisation(case):
         readout = fc.freeze(case["scores"], case["values"], mask=case["mask"])
         return fc.linear_response(readout, case["score_delta"])
 
-    broken = Comparison("finite_response", without_renormalisation, found.reference, found.draw)
+    broken = Comparison("finite_response", without_renormalisation, sound.reference, sound.draw)
     assert run(broken, "float64", 40).violations > 20

@@ -39,9 +39,9 @@ def detected(figures: tuple[Figure, ...], steps: int) -> list[bool]:
 
 
 def test_every_derived_figure_of_the_paper_is_consistent():
-    outcomes = audit()
-    assert [o.figure.id for o in outcomes if not o.consistent] == sorted(KNOWN_INCONSISTENT)
-    assert unexpected(outcomes) == []
+    results = audit()
+    assert [o.figure.id for o in results if not o.consistent] == sorted(KNOWN_INCONSISTENT)
+    assert unexpected(results) == []
 
 
 def test_no_figure_is_lost_from_the_audit():

@@ -15,7 +15,10 @@ from finite_calculus import response
 from finite_calculus.cli import app
 from proofs.numeric import audit, audit_records, checks, record_files
 from proofs.numeric.comparison import Comparison, Place, Sample, Tally
-from tests.recipes import under_its_own_bound, under_our_bound
+from tests.helpers.seeded_errors import under_its_own_bound, under_our_bound
+from tests.mutation.__main__ import FOLDERS
+
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -64,23 +67,23 @@ def test_an_audit_of_a_sound_function_has_no_violation(tmp_path: Path) -> None:
 
 
 def test_a_finished_record_is_not_made_again(tmp_path: Path, monkeypatch) -> None:
-    given = {"cases": 100, "jobs": 1, "out": tmp_path}
-    (first,) = audit.audit(["phi1"], ["float64"], **given)
+    options = {"cases": 100, "jobs": 1, "out": tmp_path}
+    (first,) = audit.audit(["phi1"], ["float64"], **options)
     for piece in ("_tally_piece", "_sample_piece"):
         monkeypatch.setattr(audit, piece, lambda _: pytest.fail("computed again"))
     for cases in (100, 30):  # a record of more cases stands for fewer
-        (kept,) = audit.audit(["phi1"], ["float64"], **{**given, "cases": cases})
+        (kept,) = audit.audit(["phi1"], ["float64"], **{**options, "cases": cases})
         assert kept == first
 
 
 def test_a_record_that_was_never_held_against_the_problem_is_completed(tmp_path: Path) -> None:
-    given = {"jobs": 1, "out": tmp_path}
-    (first,) = audit.audit(["phi1"], ["float64"], cases=200, **given)
+    options = {"jobs": 1, "out": tmp_path}
+    (first,) = audit.audit(["phi1"], ["float64"], cases=200, **options)
     whole = saved(tmp_path, "phi1", "float64")
     for spoiled in ({}, {"stability": {**whole["stability"], "settings": {"cases": 0}}}):
         bare = {name: item for name, item in whole.items() if name != "stability"}
         replace_record(tmp_path, {**bare, **spoiled})
-        (again,) = audit.audit(["phi1"], ["float64"], cases=100, **given)
+        (again,) = audit.audit(["phi1"], ["float64"], cases=100, **options)
         assert again == first
         assert (
             saved(tmp_path, "phi1", "float64") == whole
@@ -89,9 +92,9 @@ def test_a_record_that_was_never_held_against_the_problem_is_completed(tmp_path:
 
 @pytest.mark.parametrize("change", [{"cases": 101}, {"seed": 5}])
 def test_a_record_made_with_other_settings_is_not_reused(tmp_path: Path, change) -> None:
-    given = {"cases": 100, "seed": 0, "jobs": 1, "out": tmp_path}
-    list(audit.audit(["phi1"], ["float64"], **given))
-    (again,) = audit.audit(["phi1"], ["float64"], **{**given, **change})
+    options = {"cases": 100, "seed": 0, "jobs": 1, "out": tmp_path}
+    list(audit.audit(["phi1"], ["float64"], **options))
+    (again,) = audit.audit(["phi1"], ["float64"], **{**options, **change})
     assert again.tally.cases == change.get("cases", 100)
     record = saved(tmp_path, "phi1", "float64")
     for part in (record, record["stability"]):
@@ -99,8 +102,8 @@ def test_a_record_made_with_other_settings_is_not_reused(tmp_path: Path, change)
 
 
 def test_a_record_made_with_other_sources_is_not_reused(tmp_path: Path, monkeypatch) -> None:
-    given = {"cases": 64, "jobs": 1, "out": tmp_path}
-    list(audit.audit(["phi2"], ["float32"], **given))
+    options = {"cases": 64, "jobs": 1, "out": tmp_path}
+    list(audit.audit(["phi2"], ["float32"], **options))
     calls = []
     monkeypatch.setattr(audit, "sources", lambda *_: "other")
     for name in ("_tally_piece", "_sample_piece"):
@@ -108,7 +111,7 @@ def test_a_record_made_with_other_sources_is_not_reused(tmp_path: Path, monkeypa
             lambda sound, piece: calls.append(piece) or sound(piece), getattr(audit, name)
         )
         monkeypatch.setattr(audit, name, run)
-    list(audit.audit(["phi2"], ["float32"], **given))
+    list(audit.audit(["phi2"], ["float32"], **options))
     assert len(calls) == 2
 
 
@@ -130,12 +133,12 @@ def test_it_is_caught_where_its_own_bound_excuses_it(monkeypatch, tmp_path: Path
     assert "0 violations" in result.output.splitlines()[-1]
     assert result.output.splitlines()[-1].endswith("2 unstable")
     for dtype in ("float64", "float32"):
-        found = saved(tmp_path, "probability_change", dtype)["stability"]
-        assert found["bits"] > found["allowed"]
+        stability = saved(tmp_path, "probability_change", dtype)["stability"]
+        assert stability["bits"] > stability["allowed"]
         replayed = replay(tmp_path, f"probability_change:{dtype}")
         assert replayed.exit_code == 1
         assert replayed.output.splitlines()[-1].endswith("unstable")
-        assert f"{found['bits']:.1f} bits lost of {found['allowed']:.1f}" in replayed.output
+        assert f"{stability['bits']:.1f} bits lost of {stability['allowed']:.1f}" in replayed.output
     monkeypatch.undo()
     sound = replay(tmp_path, "probability_change:float64")
     assert sound.exit_code == 0
@@ -148,19 +151,19 @@ def test_a_replayed_case_is_measured_in_its_batch_and_shows_its_inputs(
 ) -> None:
     command("--cases", "100", "--function", name, "--out", str(tmp_path))
     record = saved(tmp_path, name, "float32")
-    found = audit_records.replay(record)
-    assert found is not None
-    assert found.in_place
-    assert found.measured.over_bound == record["worst_over_bound"]
-    lost = audit_records.replay_stability(record)
-    assert (lost is None) == (name == "control_query")  # a property
-    if lost is not None:
-        assert (lost.in_place, lost.measured) == (True, record["stability"]["bits"])
-    shown = replay(tmp_path, f"{name}:float32")
-    assert shown.exit_code == 0
-    for case in (found.case, (lost or found).case):
+    bounded = audit_records.replay(record)
+    assert bounded is not None
+    assert bounded.in_place
+    assert bounded.measured.over_bound == record["worst_over_bound"]
+    stable = audit_records.replay_stability(record)
+    assert (stable is None) == (name == "control_query")  # a property
+    if stable is not None:
+        assert (stable.in_place, stable.measured) == (True, record["stability"]["bits"])
+    report = replay(tmp_path, f"{name}:float32")
+    assert report.exit_code == 0
+    for case in (bounded.case, (stable or bounded).case):
         for item in case.each.values():
-            assert str(item.tolist()) in shown.output
+            assert str(item.tolist()) in report.output
 
 
 @pytest.mark.parametrize("name", ["probability_change", "affine_features", "select_evictions"])
@@ -169,19 +172,19 @@ def test_inputs_that_are_no_longer_drawn_are_replayed_from_the_record(
 ) -> None:
     list(audit.audit([name], ["float32"], cases=40, jobs=1, out=tmp_path))
     record = saved(tmp_path, name, "float32")
-    drawn = audit_records.replay(record)
+    in_batch = audit_records.replay(record)
     check = checks.CHECKS[name]
     other = dataclasses.replace(
         check, draw=lambda rng, dtype, count: check.draw(rng.spawn(1)[0], dtype, count)
     )
     monkeypatch.setitem(checks.CHECKS, name, other)
-    found = audit_records.replay(record)
-    assert drawn is not None
-    assert found is not None
-    assert (drawn.in_place, found.in_place) == (True, False)
-    assert audit_records._saved(found.case) == audit_records._saved(drawn.case)
+    alone = audit_records.replay(record)
+    assert in_batch is not None
+    assert alone is not None
+    assert (in_batch.in_place, alone.in_place) == (True, False)
+    assert audit_records._saved(alone.case) == audit_records._saved(in_batch.case)
     # On its own a case may take other paths through torch, but not past its bound.
-    assert 0 < found.measured.over_bound <= 1
+    assert 0 < alone.measured.over_bound <= 1
     assert "from the record's inputs" in replay(tmp_path, name).output
 
 
@@ -223,9 +226,9 @@ def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
     assert isinstance(sound, Comparison)
     lost = dataclasses.replace(sound, compute=lambda case: sound.compute(case) * torch.nan)
     monkeypatch.setitem(checks.CHECKS, "phi1", lost)
-    (found,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
-    assert found.tally.violations == 10
-    assert found.unstable
+    (result,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
+    assert result.tally.violations == 10
+    assert result.unstable
 
 
 @pytest.mark.parametrize("bound", [math.inf, math.nan])
@@ -265,11 +268,12 @@ def test_bad_options_are_refused_with_what_is_wanted(arguments, message) -> None
 
 
 def test_the_tests_of_the_core_hold_no_literal_tolerance() -> None:
-    pattern = re.compile(r"\b(rtol|atol|rel|abs)\s*=\s*[0-9.]")
-    found = [
-        f"{path.name}:{number}"
-        for path in Path(__file__).parent.glob("*.py")
+    tolerance = re.compile(r"\b(rtol|atol|rel|abs)\s*=\s*[0-9.]")
+    places = [
+        f"{path.relative_to(TESTS)}:{number}"
+        for pattern in ("*.py", "helpers/*.py", *(f"{folder}/**/*.py" for folder in FOLDERS))
+        for path in sorted(TESTS.glob(pattern))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if pattern.search(line) or "allclose(" in line.replace('"allclose("', "")
+        if tolerance.search(line) or "allclose(" in line.replace('"allclose("', "")
     ]
-    assert not found
+    assert not places

@@ -4,18 +4,14 @@ import re
 from collections.abc import Callable
 
 import pytest
-import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 KEYS, WIDTH, MODEL = 5, 3, 4
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def cells(longer: int) -> list[Tensor]:

@@ -24,11 +24,11 @@ KEYS = ["name", "ours_ms", "other_ms", "other", "ratio", "target"]
 @pytest.mark.parametrize(("tokens", "spans", "members"), [(112, 8, 7), (300, 20, 8)])
 def test_sparse_dense_and_fused_responses_are_the_same_numbers(tokens, spans, members):
     inputs = draw(tokens, spans, members, STRENGTHS, torch.float64)
-    found, expected = sparse(inputs), dense(inputs)
-    assert found.shape == (len(STRENGTHS), spans)
+    responses, expected = sparse(inputs), dense(inputs)
+    assert responses.shape == (len(STRENGTHS), spans)
     # Sums over heads, tokens and 128 features of numbers of order one, in float64.
     slack = 12 * (tokens + 128) * torch.finfo(torch.float64).eps
-    assert float((found - expected).abs().max()) <= slack
+    assert float((responses - expected).abs().max()) <= slack
     assert float((fused(inputs) - expected).abs().max()) <= slack
     assert float(expected.abs().min()) > 1e3 * slack
 
@@ -50,9 +50,9 @@ def test_a_peer_that_cannot_be_run_is_missing_and_has_no_figures(tmp_path):
     assert "its script failed: " in (result.missing or "")
     assert "no_such_script" in (result.missing or "")
     assert result.best_ratio is None
-    told = Console(file=io.StringIO(), width=100)
-    told.print(peers.table([result]))
-    assert "missing" in told.file.getvalue()
+    console = Console(file=io.StringIO(), width=100)
+    console.print(peers.table([result]))
+    assert "missing" in console.file.getvalue()
 
 
 def test_the_two_sides_take_turns_and_medians_are_reported():
@@ -83,8 +83,10 @@ def test_a_median_ignores_one_slow_round():
     def spend(which: str):
         return lambda: now.__setitem__(0, now[0] + times[which].pop(0))
 
-    found = side_by_side(spend("ours"), spend("other"), rounds=3, at_least=0, clock=lambda: now[0])
-    assert found == (2000.0, 3000.0)
+    medians = side_by_side(
+        spend("ours"), spend("other"), rounds=3, at_least=0, clock=lambda: now[0]
+    )
+    assert medians == (2000.0, 3000.0)
 
 
 def test_what_misses_its_target_is_marked():
@@ -126,7 +128,7 @@ def test_a_quick_run_measures_the_rows_it_is_asked_for(tmp_path: Path):
     command += ["-p", "no:cacheprovider", "--quick", f"--rows={rows}"]
     # As from a terminal: a worker of xdist would disable the benchmarks.
     settings = {name: value for name, value in os.environ.items() if "XDIST" not in name}
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "bench/test_sparse.py", "-k", "112 and dense"],
         cwd=ROOT,
         env=settings,
@@ -134,13 +136,13 @@ def test_a_quick_run_measures_the_rows_it_is_asked_for(tmp_path: Path):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(rows.read_text())
-    assert [row["name"] for row in found] == [
+    assert process.returncode == 0, process.stdout + process.stderr
+    records = json.loads(rows.read_text())
+    assert [row["name"] for row in records] == [
         "sparse response, N=112, C=8, strengths=1",
         "sparse response, N=112, C=8, strengths=3",
         "dense response, N=112, C=8",
     ]
-    assert all(list(row) == KEYS and row["ours_ms"] > 0 for row in found)
-    assert all(row["ratio"] == pytest.approx(row["other_ms"] / row["ours_ms"]) for row in found)
-    assert "ours beside others" in done.stdout
+    assert all(list(row) == KEYS and row["ours_ms"] > 0 for row in records)
+    assert all(row["ratio"] == pytest.approx(row["other_ms"] / row["ours_ms"]) for row in records)
+    assert "ours beside others" in process.stdout

@@ -97,9 +97,9 @@ def test_every_named_function_exists():
     for dotted in sorted({name for e in entries() for name in e.functions}):
         module, _, function = dotted.rpartition(".")
         try:
-            found = hasattr(importlib.import_module(f"finite_calculus.{module}"), function)
+            exists = hasattr(importlib.import_module(f"finite_calculus.{module}"), function)
         except ModuleNotFoundError:
-            found = False
-        if not found:
+            exists = False
+        if not exists:
             missing.append(dotted)
     assert missing == []

@@ -5,14 +5,11 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 KEYS, WIDTH = 6, 3
 MASK = torch.tensor([True, True, False, True, True, False])
 EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float64, torch.float32)}
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def formula(scores, values, score_delta, value_delta, gradient, remainder) -> dict[str, Tensor]:
@@ -40,12 +37,12 @@ def test_a_certificate_is_its_formula_up_to_rounding(seed: int, remainder: float
     gradient = draw(WIDTH, seed=seed + 200).to(dtype)
     options = {"score_remainder": remainder * rest} if remainder else {}
     readout = fc.freeze(scores, values, mask=MASK)
-    found = fc.certify(readout, score_delta, value_delta, gradient, **options)
+    certificate = fc.certify(readout, score_delta, value_delta, gradient, **options)
     attended = [x[MASK] for x in (scores, values, score_delta, value_delta)]
     exact = formula(*(x.double() for x in (*attended, gradient, remainder * rest[MASK])))
     # Some hundred roundings of numbers no larger than these parts; bounds are rounded upwards.
     slack = 512 * EPS[dtype] * (1 + float(exact["bound"]))
-    for name, part in vars(found).items():
+    for name, part in vars(certificate).items():
         assert part.dtype is dtype
         assert float((part.double() - exact[name]).abs()) <= slack, name
 
@@ -60,13 +57,13 @@ def test_the_same_edits_have_the_same_certificate_in_float32_and_float64():
     assert float(low.bound) - float(high.bound) <= 512 * EPS[torch.float32] * float(high.bound + 1)
 
 
-def given(first: list, bound: list, dtype: torch.dtype = torch.float64) -> fc.Certificate:
+def certificate_of(first: list, bound: list, dtype: torch.dtype = torch.float64) -> fc.Certificate:
     parts = [torch.tensor(part, dtype=dtype) for part in (first, bound, bound, bound)]
     return fc.Certificate(*parts)
 
 
 def test_a_sign_is_certain_only_beyond_its_bound():
-    certificate = given([2.0, -2.0, 1.0, -1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 0.0, 1.0])
+    certificate = certificate_of([2.0, -2.0, 1.0, -1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 0.0, 1.0])
     signs = fc.certified_signs(certificate)
     assert signs.tolist() == [1, -1, 0, 0, 0, 0]
     assert signs.dtype is torch.int64
@@ -75,10 +72,10 @@ def test_a_sign_is_certain_only_beyond_its_bound():
 def test_an_order_is_certain_only_beyond_the_rounding_of_both_ends():
     unit = 2.0**-53
     for steps, certain in ((0, False), (1, False), (2, False), (3, True), (4, True)):
-        order = fc.certified_order(given([1.0, 1.0 - steps * unit], [0.0, 0.0]))
+        order = fc.certified_order(certificate_of([1.0, 1.0 - steps * unit], [0.0, 0.0]))
         assert order.greater.tolist() == [[False, certain], [False, False]]
         assert order.pairs() == [(0, 1)] * certain
-    apart = fc.certified_order(given([3.0, 0.0, 1.0], [1.0, 0.5, 0.25]))
+    apart = fc.certified_order(certificate_of([3.0, 0.0, 1.0], [1.0, 0.5, 0.25]))
     assert apart.pairs() == [(0, 1), (0, 2), (2, 1)]
 
 
@@ -108,9 +105,9 @@ def test_value_edits_of_one_size_at_the_attended_keys_have_no_range(sign: float)
     gradient = torch.ones(1, dtype=torch.float64)
     same = torch.full((4, 1), 3 * sign, dtype=torch.float64)
     none = fc.certify(readout, score_delta, 0 * same, gradient)
-    found = fc.certify(readout, score_delta, same, gradient)
+    certificate = fc.certify(readout, score_delta, same, gradient)
     # Beside the bound on the key part there is rounding alone: far less than any range times TV.
-    assert float(found.bound - none.bound) < 1e-9 * float(found.total_variation)
+    assert float(certificate.bound - none.bound) < 1e-9 * float(certificate.total_variation)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

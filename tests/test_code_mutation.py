@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.__main__ import CORE
-from tests.mutation.journal import key_of, read_equivalents
+from tests.mutation.journal import Journal, key_of, read_equivalents
 from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.records import read, write
+from tests.mutation.session import Verdict
 
 ROOT = Path(__file__).parents[1]
 KEPT = read(CORE.results)  # which holds them to their digest
@@ -65,11 +66,11 @@ def toy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(toy: Path) -> list[Mutant]:
+def mutants_of(toy: Path) -> list[Mutant]:
     return mutants(toy / "toy" / "steps.py")
 
 
-def listed(chosen: list[Mutant]) -> str:
+def entries(chosen: list[Mutant]) -> str:
     """Entries of the reviewed list."""
     names = ("file", "function", "original", "mutated", "occurrence")
     return "\n".join(
@@ -95,12 +96,12 @@ def run(toy: Path, *options: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def shown(mutant: Mutant) -> str:
+def change_of(mutant: Mutant) -> str:
     return f"{mutant.original} => {mutant.mutated}"
 
 
 def test_mutants_are_found_and_messages_are_not_mutated(toy: Path):
-    changes = Counter(map(shown, found(toy)))
+    changes = Counter(map(change_of, mutants_of(toy)))
     assert set(changes.values()) == {1}
     assert {
         "STEP = 2 => STEP = 3",
@@ -116,7 +117,7 @@ def test_mutants_are_found_and_messages_are_not_mutated(toy: Path):
 
 def test_every_mutant_is_a_program_with_as_many_lines(toy: Path):
     source = STEPS.encode()
-    for mutant in found(toy):
+    for mutant in mutants_of(toy):
         mutated = mutant.apply(source)
         compile(mutated, "toy", "exec")
         assert mutated != source
@@ -124,9 +125,9 @@ def test_every_mutant_is_a_program_with_as_many_lines(toy: Path):
 
 
 def test_the_identity_of_a_mutant_survives_a_move_of_its_lines(toy: Path):
-    before = [mutant.id for mutant in found(toy)]
+    before = [mutant.id for mutant in mutants_of(toy)]
     (toy / "toy" / "steps.py").write_text(STEPS.replace("STEP = 2", "\n\n# moved\nSTEP = 2"))
-    assert [mutant.id for mutant in found(toy)] == before
+    assert [mutant.id for mutant in mutants_of(toy)] == before
     assert len(set(before)) == len(before)
 
 
@@ -135,28 +136,30 @@ def test_survivors_are_reported_and_excused_only_by_the_reviewed_list(toy: Path)
     assert outcome.returncode == 1, outcome.stderr
     record = read(toy / "mutation.json")["steps.py"]
     assert {line.partition(": ")[2] for line in record["surviving"]} == EQUIVALENT
-    assert record["mutants"] == len(found(toy))
+    assert record["mutants"] == len(mutants_of(toy))
     assert record["killed"] + record["timeout"] == record["mutants"] - len(EQUIVALENT)
     assert record["timeout"] > 0  # without its last line the loop does not end
 
-    harmless = [mutant for mutant in found(toy) if shown(mutant) in EQUIVALENT]
-    (toy / "equivalent.toml").write_text(listed(harmless))
+    harmless = [mutant for mutant in mutants_of(toy) if change_of(mutant) in EQUIVALENT]
+    (toy / "equivalent.toml").write_text(entries(harmless))
     excused = run(toy)
     assert excused.returncode == 0, excused.stdout
-    assert f"{len(found(toy))} verdicts known" in excused.stdout
+    assert f"{len(mutants_of(toy))} verdicts known" in excused.stdout
 
-    (toy / "equivalent.toml").write_text(listed(found(toy)))
+    (toy / "equivalent.toml").write_text(entries(mutants_of(toy)))
     killed = run(toy)
     assert killed.returncode == 1
-    assert killed.stdout.count("but killed by") == len(found(toy)) - len(harmless)
+    assert killed.stdout.count("but killed by") == len(mutants_of(toy)) - len(harmless)
 
-    stale = listed(harmless) + listed(harmless[:1]).replace("abs", "round")
+    stale = entries(harmless) + entries(harmless[:1]).replace("abs", "round")
     (toy / "equivalent.toml").write_text(stale)
     assert "but gone: steps.py magnitude" in run(toy).stdout
 
 
 def test_a_replay_shows_one_mutant_and_its_verdict(toy: Path):
-    (chosen,) = (mutant for mutant in found(toy) if shown(mutant) == "STEP = 2 => STEP = 3")
+    (chosen,) = (
+        mutant for mutant in mutants_of(toy) if change_of(mutant) == "STEP = 2 => STEP = 3"
+    )
     outcome = run(toy, "--replay", chosen.id)
     assert outcome.returncode == 0, outcome.stderr
     assert "killed" in outcome.stdout
@@ -164,13 +167,39 @@ def test_a_replay_shows_one_mutant_and_its_verdict(toy: Path):
     assert "+ STEP = 3" in outcome.stdout
 
 
+@pytest.mark.parametrize(
+    ("changed", "outdated"),
+    [
+        ("checks/table.py", True),
+        ("checks/test_toy.py", True),
+        ("toy/steps.py", True),
+        ("checks/test_other.py", False),
+        ("others/table.py", False),
+    ],
+)
+def test_a_kill_is_kept_until_its_test_or_a_helper_of_it_changes(
+    changed: str, outdated: bool, toy: Path
+):
+    files = ["checks/table.py", "checks/test_toy.py", "checks/test_other.py", "others/table.py"]
+    paths = [toy / name for name in (*files, "toy/steps.py")]
+    for path in paths[:-1]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x = 1\n")
+    mutant, kill = mutants_of(toy)[0], Verdict("killed", "checks/test_toy.py::test_up", 1.0)
+    Journal.open(toy / "journal.jsonl", paths, toy).add(mutant, kill, 1.0)
+    assert Journal.open(toy / "journal.jsonl", paths, toy).verdict(mutant, 1.0) == kill
+    (toy / changed).write_text((toy / changed).read_text() + "y = 2\n")
+    again = Journal.open(toy / "journal.jsonl", paths, toy).verdict(mutant, 1.0)
+    assert (again is None) == outdated
+
+
 def test_a_reviewed_list_needs_reasons_and_no_repetition(toy: Path):
     path = toy / "equivalent.toml"
-    path.write_text(listed(found(toy)[:2]))
+    path.write_text(entries(mutants_of(toy)[:2]))
     assert len(read_equivalents(path)) == 2
     for wrong in (
-        listed(found(toy)[:1] * 2),
-        listed(found(toy)[:1]).replace("said so", " "),
+        entries(mutants_of(toy)[:1] * 2),
+        entries(mutants_of(toy)[:1]).replace("said so", " "),
     ):
         path.write_text(wrong)
         with pytest.raises(ValueError, match="each mutant once, with a reason"):
@@ -181,9 +210,9 @@ def test_tests_that_fail_unmutated_are_refused(toy: Path):
     (toy / "test_toy.py").write_text(CHECKS.replace("(0, 10)", "(0, 9)"))
     outcome = run(toy)
     assert outcome.returncode not in (0, None)
-    (said,) = (line for line in outcome.stderr.splitlines() if "got a failure of" in line)
-    assert "The tests must pass without a mutation" in said
-    assert said.endswith("test_toy.py::test_up[0-9].")  # wherever pytest sees its root
+    (message,) = (line for line in outcome.stderr.splitlines() if "got a failure of" in line)
+    assert "The tests must pass without a mutation" in message
+    assert message.endswith("test_toy.py::test_up[0-9].")  # wherever pytest sees its root
 
 
 @pytest.mark.parametrize("file", KEPT)
@@ -220,6 +249,6 @@ def test_summaries_of_other_code_are_listed_as_stale(toy: Path):
 
 
 def test_a_reviewed_mutant_that_is_gone_is_stale(toy: Path):
-    (toy / "equivalent.toml").write_text(listed(found(toy)[:1]))
+    (toy / "equivalent.toml").write_text(entries(mutants_of(toy)[:1]))
     (toy / "toy" / "steps.py").write_text("STEP = 7\n")
     assert "is reviewed in equivalent.toml, but gone" in run(toy, "--stale").stdout

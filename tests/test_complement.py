@@ -8,10 +8,7 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import _complement as complement, spans
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from tests.helpers.tensors import draw
 
 
 def test_a_set_is_summed_from_its_own_largest_score():
@@ -78,10 +75,10 @@ def test_the_total_of_a_set_is_its_softmax_sum(lead: float):
         alone = fc.freeze(fc.track(scores[..., members]), fc.track(values[..., members, :]))
         pivot = fc.track(torch.take_along_dim(values, readout.reference.unsqueeze(-1), -2))
         expected = alone.output - pivot.squeeze(-2)
-        found = total.mean[..., index, :]
-        gap = (fc.value_of(found) - fc.value_of(expected)).abs()
-        assert bool((gap <= fc.error_of(found) + fc.error_of(expected)).all())
-        assert bool((fc.error_of(found) <= 1e-9).all())
+        mean = total.mean[..., index, :]
+        gap = (fc.value_of(mean) - fc.value_of(expected)).abs()
+        assert bool((gap <= fc.error_of(mean) + fc.error_of(expected)).all())
+        assert bool((fc.error_of(mean) <= 1e-9).all())
 
 
 def assert_agree(one: Tensor, other: Tensor) -> None:
@@ -107,11 +104,11 @@ def test_blocks_leave_to_a_span_what_the_keys_outside_it_are(keys: int, batch: t
             starts = torch.arange(keys - width + 1)
             outside = torch.ones(len(starts), keys, dtype=torch.bool)
             outside.scatter_(1, starts.unsqueeze(-1) + torch.arange(width), False)
-            found = spans._outside(bank, starts, width)
+            total = spans._outside(bank, starts, width)
             expected = complement.total_of(bank.readout, outside)
-            assert torch.equal(found.present, expected.present)
-            assert_agree(found.log_mass, expected.log_mass)
-            assert_agree(found.mean, expected.mean)
+            assert torch.equal(total.present, expected.present)
+            assert_agree(total.log_mass, expected.log_mass)
+            assert_agree(total.mean, expected.mean)
 
 
 @pytest.mark.parametrize("keys", [1, 2, 4, 5, 9, 10, 16, 17, 100])

@@ -8,13 +8,10 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import control as query_control
+from tests.helpers.tensors import draw
 
 KEYS, MODEL = 5, 4
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def control(pairs: list, requested: list, features: Tensor | None = None) -> fc.QueryControl:
@@ -31,8 +28,8 @@ def on_a_line() -> Tensor:
 
 
 def test_requests_that_are_linked_only_by_a_later_one_are_met():
-    found = control([[0, 1], [2, 3], [1, 2]], [1.0, 2.0, 3.0])
-    assert found.feasible
+    answer = control([[0, 1], [2, 3], [1, 2]], [1.0, 2.0, 3.0])
+    assert answer.feasible
     assert control([[3, 4], [0, 1], [4, 0], [1, 2]], [1.0, -1.0, 0.5, 2.0]).feasible
 
 
@@ -71,25 +68,27 @@ def test_one_request_that_is_out_of_reach_makes_the_whole_infeasible(sign: float
 )
 def test_the_edit_is_the_smallest_of_least_squares(pairs: list, requested: list):
     features = on_a_line()
-    found = control(pairs, requested, features)
+    answer = control(pairs, requested, features)
     rows = torch.stack([features[j] - features[k] for j, k in pairs])
-    missing = found.requested - rows @ draw(MODEL + 1, seed=1)
+    missing = answer.requested - rows @ draw(MODEL + 1, seed=1)
     smallest = torch.linalg.pinv(rows[:, :-1]) @ missing
     # A handful of products of numbers of order one.
-    assert float((found.edit - smallest).abs().max()) <= 64 * EPS * (1 + float(missing.abs().max()))
-    assert found.rank == 1
+    assert float((answer.edit - smallest).abs().max()) <= 64 * EPS * (
+        1 + float(missing.abs().max())
+    )
+    assert answer.rank == 1
 
 
 def test_the_accuracy_is_twice_the_error_bound_of_the_recomputed_ratios():
     features, query = draw(KEYS, MODEL + 1), draw(MODEL + 1, seed=1)
     pairs = torch.tensor([[0, 1], [4, 2]])
-    found = fc.control_query(query, features, pairs, draw(2, seed=2))
-    moved = torch.cat([fc.track(query[:-1]) + fc.track(found.edit), fc.track(query[-1:])])
+    answer = fc.control_query(query, features, pairs, draw(2, seed=2))
+    moved = torch.cat([fc.track(query[:-1]) + fc.track(answer.edit), fc.track(query[-1:])])
     scores = torch.matmul(fc.track(features), moved.unsqueeze(-1)).squeeze(-1)
     logs = fc.freeze(scores, scores.unsqueeze(-1)).log_probs
     bounds = fc.error_of(logs[pairs[:, 0]] - logs[pairs[:, 1]])
     assert float(bounds[0]) != float(bounds[1])
-    assert found.accuracy == 2 * float(bounds.max())
+    assert answer.accuracy == 2 * float(bounds.max())
 
 
 def test_log_ratios_of_a_batch_are_those_of_its_parts():
@@ -148,7 +147,7 @@ def test_a_request_counts_as_met_up_to_the_accuracy(monkeypatch: pytest.MonkeyPa
     off = float(control(*arguments).residual.abs().max())
     assert off > 0
     for accuracy, feasible in ((off, True), (math.nextafter(off, 0), False)):
-        monkeypatch.setattr(query_control, "_accuracy", lambda *_, given=accuracy: given)
+        monkeypatch.setattr(query_control, "_accuracy", lambda *_, fixed=accuracy: fixed)
         assert control(*arguments).feasible is feasible
 
 

@@ -2,14 +2,12 @@
 The small libraries here use only Coq itself; the whole library is compiled by
 ``python -m proofs.coq_check``."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
 import pytest
 
-from proofs import coq_check
+from proofs import coq_check, coq_source
 
 needs_coq = pytest.mark.skipif(
     shutil.which("coqc") is None, reason="coqc is not installed; CI installs Debian's coq"
@@ -46,46 +44,46 @@ def append(library: Path, text: str) -> None:
 
 
 def test_theorems_are_parsed_with_their_labels_and_lines(library: Path) -> None:
-    found = coq_check.theorems(library)
-    assert set(found) == {"Base.one", "Base.zero", "A_user.two"}
-    assert found["Base.one"].labels == ("eq:one", "U3")
-    assert found["Base.one"].comment == "one and one make two"
-    assert found["Base.one"].line == 4
-    assert found["A_user.two"].labels == ("main:two",)
-    assert found["A_user.two"].kind == "Corollary"
+    theorems = coq_source.theorems(library)
+    assert set(theorems) == {"Base.one", "Base.zero", "A_user.two"}
+    assert theorems["Base.one"].labels == ("eq:one", "U3")
+    assert theorems["Base.one"].comment == "one and one make two"
+    assert theorems["Base.one"].line == 4
+    assert theorems["A_user.two"].labels == ("main:two",)
+    assert theorems["A_user.two"].kind == "Corollary"
 
 
 def test_commented_out_theorems_are_not_counted(library: Path) -> None:
     append(library, "(* Theorem ghost : False. *)\n")
-    assert "Base.ghost" not in coq_check.theorems(library)
+    assert "Base.ghost" not in coq_source.theorems(library)
 
 
 def test_a_name_stated_twice_is_rejected(library: Path) -> None:
     append(library, "Lemma one : 1 = 1.\nProof. reflexivity. Qed.\n")
     with pytest.raises(ValueError, match=r"Base\.v: one is stated twice"):
-        coq_check.theorems(library)
+        coq_source.theorems(library)
 
 
 def test_an_empty_source_directory_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"must hold \.v files"):
-        coq_check.theorems(tmp_path)
+        coq_source.theorems(tmp_path)
 
 
 def test_labels_point_to_theorems(library: Path) -> None:
-    assert coq_check.by_label(library)["U3"] == ("Base.one",)
+    assert coq_source.by_label(library)["U3"] == ("Base.one",)
 
 
 def test_an_unknown_dependency_is_rejected(library: Path) -> None:
     append(library, "From FiniteCalculus Require Import Nowhere.\n")
     with pytest.raises(ValueError, match="Nowhere"):
-        coq_check._dependencies(library.glob("*.v"))
+        coq_source.dependencies(library.glob("*.v"))
 
 
 def test_the_shipped_library_parses_and_names_the_main_theorem() -> None:
-    found = coq_check.theorems()
-    assert "main:response" in found["Response.response"].labels
-    assert not list(coq_check._forbidden(coq_check.SOURCE))
-    coq_check._dependencies(coq_check._sources(coq_check.SOURCE))
+    theorems = coq_source.theorems()
+    assert "main:response" in theorems["Response.response"].labels
+    assert not list(coq_source.unproved_commands(coq_source.SOURCE))
+    coq_source.dependencies(coq_source.source_files(coq_source.SOURCE))
 
 
 def test_assumptions_are_parsed_block_by_block() -> None:

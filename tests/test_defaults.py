@@ -5,13 +5,10 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 HEADS, KEYS, WIDTH, MODEL = 2, 5, 3, 4
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("width", [6, 9])
@@ -21,10 +18,10 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 )
 def test_scores_are_divided_by_the_root_of_the_head_width(function, width: int):
     rotary = fc.Rotary(draw(3), width)
-    given = (rotary, draw(1, width), draw(KEYS, width, seed=1), 1.5)
-    assert torch.equal(function(*given), function(*given, scaling=1 / width**0.5))
+    arguments = (rotary, draw(1, width), draw(KEYS, width, seed=1), 1.5)
+    assert torch.equal(function(*arguments), function(*arguments, scaling=1 / width**0.5))
     # A power of two scales without rounding.
-    assert torch.equal(function(*given, scaling=0.5), function(*given, scaling=1.0) / 2)
+    assert torch.equal(function(*arguments, scaling=0.5), function(*arguments, scaling=1.0) / 2)
 
 
 def test_features_are_divided_by_the_root_of_the_head_width_and_have_no_bias():
@@ -62,8 +59,8 @@ def test_tolerances_of_ranks_are_the_larger_side_times_eps():
 def test_a_given_tolerance_is_relative_to_the_largest_singular_value_and_exclusive():
     diagonal = torch.diag(torch.tensor([8.0, 4.0, 2.0, 0.0], dtype=torch.float64))
     for tolerance, rank in ((0.0, 3), (0.125, 3), (0.25, 2), (0.5, 1), (0.75, 1)):
-        found, used = fc.numerical_rank(diagonal, tolerance=tolerance)
-        assert (int(found), used) == (rank, tolerance)
+        computed, threshold = fc.numerical_rank(diagonal, tolerance=tolerance)
+        assert (int(computed), threshold) == (rank, tolerance)
         features = torch.cat([torch.zeros(1, 5, dtype=torch.float64), _with_bias(diagonal)])
         directions = fc.preserving_directions(features, tolerance=tolerance)
         assert (directions.rank, directions.tolerance) == (rank, tolerance)

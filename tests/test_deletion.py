@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from tests.test_regimes import PROMISE, numbers
+from tests.helpers.accuracy import PROMISE
+from tests.helpers.tensors import draw
 
 HEADS, KEYS, WIDTH, MODEL = 2, 6, 3, 4
 # The first head attends to all but one key, the second to three.
@@ -25,15 +26,19 @@ GROUPS = torch.tensor(
 
 
 def heads() -> tuple[Tensor, Tensor, Tensor]:
-    return numbers(1, HEADS, KEYS), numbers(2, HEADS, KEYS, WIDTH), numbers(3, HEADS, WIDTH, MODEL)
+    return (
+        draw(HEADS, KEYS, seed=1),
+        draw(HEADS, KEYS, WIDTH, seed=2),
+        draw(HEADS, WIDTH, MODEL, seed=3),
+    )
 
 
-def distortion(gone: Tensor) -> float:
+def distortion(removed: Tensor) -> float:
     """‖Σ_h (y'_h − y_h) W_h‖, from the readouts before and after; infinite if a head has no key left."""
     scores, values, projection = heads()
     written = torch.zeros(MODEL, dtype=torch.float64)
     for head in range(HEADS):
-        kept = MASK[head] & ~gone
+        kept = MASK[head] & ~removed
         if not kept.any():
             return math.inf
         before = torch.softmax(scores[head, MASK[head]], -1) @ values[head, MASK[head]]
@@ -43,17 +48,17 @@ def distortion(gone: Tensor) -> float:
 
 
 def greedily(budget: float) -> tuple[list[int], list[float]]:
-    gone, left = torch.zeros(KEYS, dtype=torch.bool), list(range(len(GROUPS)))
+    removed, left = torch.zeros(KEYS, dtype=torch.bool), list(range(len(GROUPS)))
     evicted, distortions = [], []
     while left:
-        costs = {index: distortion(gone | GROUPS[index]) for index in left}
+        costs = {index: distortion(removed | GROUPS[index]) for index in left}
         best = min(left, key=costs.__getitem__)
         if costs[best] > budget or costs[best] == math.inf:
             break
         left.remove(best)
         evicted.append(best)
         distortions.append(costs[best])
-        gone = gone | GROUPS[best]
+        removed = removed | GROUPS[best]
     return evicted, distortions
 
 
@@ -67,8 +72,8 @@ def test_groups_are_evicted_while_the_smallest_distortion_fits(budget: float):
     evicted, distortions = greedily(budget)
     plan = plan_of(budget)
     assert list(plan.evicted) == evicted
-    for found, expected in zip(plan.distortions, distortions, strict=True):
-        assert abs(found - expected) <= PROMISE * max(distortions)
+    for distortion, expected in zip(plan.distortions, distortions, strict=True):
+        assert abs(distortion - expected) <= PROMISE * max(distortions)
 
 
 def test_some_budgets_allow_some_groups_and_none_allows_all():
@@ -87,5 +92,5 @@ def test_a_budget_may_be_used_up_to_the_last_bit():
 
 def test_deleting_a_group_without_attended_keys_changes_nothing():
     scores, values, _ = heads()
-    found = fc.deletion_response(fc.freeze(scores, values, mask=MASK), GROUPS[3:4])
-    assert not found.any()
+    response = fc.deletion_response(fc.freeze(scores, values, mask=MASK), GROUPS[3:4])
+    assert not response.any()

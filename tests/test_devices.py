@@ -12,13 +12,9 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from tests.helpers.tensors import draw
 
 HEADS, KEYS, WIDTH, MODEL = 2, 5, 3, 4
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu")
 
 
 def on_cpu(*numbers: Any) -> Tensor:
@@ -122,12 +118,12 @@ def tensors(result: Any) -> Iterator[Tensor]:
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("name", CALLS)
 def test_nothing_is_made_on_the_default_device(name: str):
-    found = list(tensors(CALLS[name]()))
-    assert {part.device.type for part in found} <= {"cpu"}
+    parts = list(tensors(CALLS[name]()))
+    assert {part.device.type for part in parts} <= {"cpu"}
     # An index without memory selects anything at all, on the device of what it selects from.
     with torch.device("cpu"):
         expected = list(tensors(CALLS[name]()))
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(parts, expected, strict=True))
 
 
 @pytest.mark.usefixtures("elsewhere")

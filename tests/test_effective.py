@@ -2,18 +2,14 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import effective
+from tests.helpers.tensors import draw
 
 KEYS, INPUTS, WIDTH = 5, 4, 3
 MASK = torch.tensor([False, True, True, False, True])
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def scored(*scores: float, **options) -> fc.EffectiveWeights:
@@ -69,10 +65,10 @@ def test_an_anchor_bound_is_the_product_of_norms_and_their_slack():
     spectral = torch.linalg.svdvals(here.matrix - there.matrix).amax(-1)
     length = torch.linalg.vector_norm(here.query_input, dim=-1)
     expected = length * spectral * (1 + 8 * 100 * EPS)
-    found = fc.anchor_bound(here, there)
-    assert found.shape == (2,)
+    bound = fc.anchor_bound(here, there)
+    assert bound.shape == (2,)
     # Two computations of the same singular value, and a few products.
-    assert bool(((found - expected).abs() <= 16 * EPS * expected).all())
+    assert bool(((bound - expected).abs() <= 16 * EPS * expected).all())
 
 
 def test_a_large_position_is_not_rounded():
@@ -80,10 +76,10 @@ def test_a_large_position_is_not_rounded():
     weight, keys = draw(1, 4), draw(KEYS, 4, seed=1)
     exact = torch.tensor(16777217.0, dtype=torch.float64)
     for position in (16777217.0, 16777217, exact):
-        found = fc.affine_features(rotary, weight, None, keys, position)
-        assert torch.equal(found, fc.affine_features(rotary, weight, None, keys, exact))
+        features = fc.affine_features(rotary, weight, None, keys, position)
+        assert torch.equal(features, fc.affine_features(rotary, weight, None, keys, exact))
         turned = fc.rotate(rotary, keys, -exact)
-        assert torch.equal(found[:, 0], (turned @ weight.mT).squeeze(-1) * 0.5)
+        assert torch.equal(features[:, 0], (turned @ weight.mT).squeeze(-1) * 0.5)
     assert fc.affine_features(rotary, weight, None, keys, exact).shape == (KEYS, 2)
 
 
@@ -110,12 +106,12 @@ def test_a_score_far_below_the_others_has_finite_gradients():
 def test_no_gradient_flows_through_the_largest_score():
     scores = torch.tensor([0.5, -1.0, 3.0], dtype=torch.float64, requires_grad=True)
     coefficients = effective._coefficients(scores, torch.ones(3, dtype=torch.bool))
-    seen, waiting = set(), [coefficients.grad_fn]
+    visited, waiting = set(), [coefficients.grad_fn]
     while waiting:
         node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
+        if node is not None and node not in visited:
+            visited.add(node)
             waiting += [following for following, _ in node.next_functions]
-    names = {type(node).__name__ for node in seen}
+    names = {type(node).__name__ for node in visited}
     assert any(name.startswith("Exp") for name in names)
     assert not any(name.startswith("Amax") for name in names)

@@ -20,25 +20,25 @@ def _small_pieces(monkeypatch):
 
 @pytest.mark.parametrize("name", exhaustive.KERNELS)
 def test_a_spread_of_all_float32_stays_within_the_target(name: str) -> None:
-    found = exhaustive.sweep(name, jobs=1, pieces=16)
-    assert found.inputs == 16 * exhaustive._SLICE
-    assert found.violations == 0
-    assert 0 < found.ulps <= exhaustive.TARGET_ULPS
+    sweep = exhaustive.sweep(name, jobs=1, pieces=16)
+    assert sweep.inputs == 16 * exhaustive._SLICE
+    assert sweep.violations == 0
+    assert 0 < sweep.ulps <= exhaustive.TARGET_ULPS
 
 
 def test_the_plain_quotient_is_seen_to_fail(monkeypatch) -> None:
     plain = dataclasses.replace(exhaustive.KERNELS["phi1"], compute=lambda x: (x.exp() - 1) / x)
     monkeypatch.setitem(exhaustive.KERNELS, "phi1", plain)
-    found = exhaustive.sweep("phi1", jobs=1, pieces=16)
-    assert found.ulps > 1000
-    assert found.violations > 0  # 0/0
+    sweep = exhaustive.sweep("phi1", jobs=1, pieces=16)
+    assert sweep.ulps > 1000
+    assert sweep.violations > 0  # 0/0
 
 
 @pytest.mark.parametrize("wrong", [(0.0, 1.0), (1.0, math.inf), (0.0, math.nan)])
 def test_infinities_and_nans_are_tried_too(monkeypatch, wrong: tuple[float, float]) -> None:
     infinities = 0x7F800000, 0xFF800000  # each begins a slice, and NaNs follow
-    found = [exhaustive._slice("phi1", start) for start in infinities]
-    assert [(sweep.inputs, sweep.violations) for sweep in found] == [(exhaustive._SLICE, 0)] * 2
+    sweeps = [exhaustive._slice("phi1", start) for start in infinities]
+    assert [(sweep.inputs, sweep.violations) for sweep in sweeps] == [(exhaustive._SLICE, 0)] * 2
     other = dataclasses.replace(exhaustive.KERNELS["phi1"], at_infinity=wrong)
     monkeypatch.setitem(exhaustive.KERNELS, "phi1", other)
     assert sum(exhaustive._slice("phi1", start).violations for start in infinities) == 1
@@ -77,12 +77,12 @@ def test_a_whole_sweep_is_recorded_once(tmp_path, monkeypatch) -> None:
 def test_the_command_reports_kernels_and_refuses_other_functions(monkeypatch) -> None:
     monkeypatch.setattr(exhaustive, "_PATTERNS", 2 * exhaustive._SLICE)
     arguments = ["audit", "--exhaustive", "--jobs", "1", "--function"]
-    shown = CliRunner().invoke(app, [*arguments, "cos_minus_one"])
-    assert shown.exit_code == 0
-    assert shown.output.splitlines()[-1] == "1 kernels, 0 beyond 2 ulps"
-    refused = CliRunner().invoke(app, [*arguments, "certify"])
-    assert refused.exit_code == 2
-    assert "scalar kernel" in refused.output
+    report = CliRunner().invoke(app, [*arguments, "cos_minus_one"])
+    assert report.exit_code == 0
+    assert report.output.splitlines()[-1] == "1 kernels, 0 beyond 2 ulps"
+    refusal = CliRunner().invoke(app, [*arguments, "certify"])
+    assert refusal.exit_code == 2
+    assert "scalar kernel" in refusal.output
 
 
 def test_kernels_are_the_functions_of_the_package() -> None:

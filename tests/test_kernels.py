@@ -90,11 +90,11 @@ def test_divided_differences_overflow_only_where_their_values_do(name: str, last
 def test_divided_differences_at_zero_at_the_far_left_and_at_nan(name: str, limit: float):
     function, _ = KERNELS[name]
     x = torch.tensor([0.0, -0.0, 5e-324, -INF, -1e300, math.nan], dtype=torch.float64)
-    found = function(x).tolist()
-    assert found[:3] == [limit] * 3
-    assert found[3] == 0.0
-    assert 0 <= found[4] <= 1e-299
-    assert math.isnan(found[5])
+    values = function(x).tolist()
+    assert values[:3] == [limit] * 3
+    assert values[3] == 0.0
+    assert 0 <= values[4] <= 1e-299
+    assert math.isnan(values[5])
 
 
 @pytest.mark.parametrize("name", SWITCHES)

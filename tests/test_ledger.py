@@ -11,18 +11,18 @@ import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.cli import app
 from native_checks import preflight
-from proofs import catalogue, coq_check, ledger, native
+from proofs import catalogue, coq_check, coq_source, ledger, native
 from proofs.labels import REQUIRED
 from proofs.numeric import checks
 from proofs.numeric.comparison import Comparison
-from tests.recipes import under_its_own_bound
+from tests.helpers.seeded_errors import under_its_own_bound
 
 LABEL = "main:response"
 
 
 def run_one(**options):
-    given = {"only": LABEL, "cases": 3, "jobs": 1, "with_coq": False, "with_mutation": False}
-    return ledger.verify(**{**given, **options})
+    defaults = {"only": LABEL, "cases": 3, "jobs": 1, "with_coq": False, "with_mutation": False}
+    return ledger.verify(**{**defaults, **options})
 
 
 def command(*arguments: str):
@@ -30,9 +30,9 @@ def command(*arguments: str):
 
 
 def test_a_sound_entry_is_proved_and_within_its_bounds() -> None:
-    found = run_one()
-    (row,) = found.rows
-    assert (row.proof, row.failures, found.failed) == ("proved", (), 0)
+    report = run_one()
+    (row,) = report.rows
+    assert (row.proof, row.failures, report.failed) == ("proved", (), 0)
     assert row.float64 is not None
     assert row.float64.cases >= 3
     assert 0 < row.float64.worst_over_bound <= 1
@@ -41,8 +41,8 @@ def test_a_sound_entry_is_proved_and_within_its_bounds() -> None:
 
 
 def test_seventy_labels_are_required_and_covered() -> None:
-    found = run_one()
-    assert (found.labels_required, found.labels_covered) == (70, 70)
+    report = run_one()
+    assert (report.labels_required, report.labels_covered) == (70, 70)
     assert len(set(REQUIRED)) == 70
 
 
@@ -57,16 +57,16 @@ def test_a_broken_formula_in_the_torch_code_is_caught_and_named(monkeypatch) -> 
 
     broken = dataclasses.replace(sound, compute=without_the_interaction)
     monkeypatch.setitem(checks.CHECKS, "finite_response", broken)
-    found = run_one(cases=6)
-    assert found.failed == 1
-    assert any("finite_response float64" in failure for failure in found.rows[0].failures)
+    report = run_one(cases=6)
+    assert report.failed == 1
+    assert any("finite_response float64" in failure for failure in report.rows[0].failures)
 
 
 def test_a_form_that_loses_its_digits_is_caught_and_named(monkeypatch) -> None:
     monkeypatch.setattr(response, "reallocate", under_its_own_bound)
-    found = run_one(only="unlabelled:stable-change", cases=40)
-    assert found.failed == 1
-    failures = found.rows[0].failures
+    report = run_one(only="unlabelled:stable-change", cases=40)
+    assert report.failed == 1
+    failures = report.rows[0].failures
     assert any("probability_change float64: not stable" in failure for failure in failures)
     assert not any("beyond" in failure for failure in failures)
 
@@ -77,28 +77,28 @@ def test_a_wrong_sign_in_a_statement_is_caught_and_named(monkeypatch) -> None:
     wrong = dataclasses.replace(first, rhs=-first.rhs)
     mutated = dataclasses.replace(entry, statements=(wrong, *rest))
     monkeypatch.setattr(ledger, "find", lambda label: mutated)
-    found = run_one()
-    (row,) = found.rows
+    report = run_one()
+    (row,) = report.rows
     assert row.proof == "failed"
     assert any("not proved" in failure and first.name in failure for failure in row.failures)
     assert any("fails at N" in failure for failure in row.failures)
 
 
 def test_a_failed_coq_check_fails_the_ledger_and_says_where(monkeypatch) -> None:
-    failure = coq_check.Failure("Response.v", 12, "Response.response", "no such goal")
+    failure = coq_source.Failure("Response.v", 12, "Response.response", "no such goal")
     broken = coq_check.CoqReport("failed", "8.16", 1.0, {}, (failure,))
     monkeypatch.setattr(coq_check, "check", lambda *_, **__: broken)
-    found = run_one(with_coq=True)
-    assert found.rows[0].coq == "failed"
+    report = run_one(with_coq=True)
+    assert report.rows[0].coq == "failed"
     assert run_one(with_coq=True, only="main:joint").rows[0].coq == "not checked"
-    assert any("Response.v:12" in text for text in found.failures)
+    assert any("Response.v:12" in text for text in report.failures)
 
 
 def test_without_coq_the_ledger_says_not_checked_and_counts_nothing(monkeypatch) -> None:
     absent = coq_check.CoqReport("not checked", None, 0.0, {}, (), "coqc is not installed")
     monkeypatch.setattr(coq_check, "check", lambda *_, **__: absent)
-    found = run_one(with_coq=True)
-    assert (found.rows[0].coq, found.coq_checked, found.failed) == ("not checked", 0, 0)
+    report = run_one(with_coq=True)
+    assert (report.rows[0].coq, report.coq_checked, report.failed) == ("not checked", 0, 0)
     assert command("--only", LABEL, "--cases", "2", "--quiet", "--require-coq").exit_code == 1
 
 
@@ -141,6 +141,6 @@ def test_every_native_check_exists_and_every_label_it_names_is_an_entry() -> Non
     names = {name for entry in catalogue.entries() for name in entry.names}
     for check, labels in native.all_native().items():
         module, _, function = check.partition(".")
-        found = getattr(importlib.import_module(f"native_checks.{module}"), function)
-        assert found in preflight.CHECKS
+        implementation = getattr(importlib.import_module(f"native_checks.{module}"), function)
+        assert implementation in preflight.CHECKS
         assert set(labels) <= names

@@ -16,9 +16,9 @@ LARGE = {torch.float64: 1000, torch.float32: 120}  # squares overflow
 def test_squares_that_underflow_or_overflow_do_not_matter(dtype, exponents) -> None:
     exponent = exponents[dtype]
     sides = torch.tensor([[3.0, 4.0], [-5.0, 12.0], [0.0, -1.0]], dtype=dtype)
-    found = norm(torch.ldexp(sides, torch.tensor(exponent)))
+    norms = norm(torch.ldexp(sides, torch.tensor(exponent)))
     lengths = torch.tensor([5.0, 13.0, 1.0], dtype=dtype)
-    assert torch.equal(torch.ldexp(found, torch.tensor(-exponent)), lengths)
+    assert torch.equal(torch.ldexp(norms, torch.tensor(-exponent)), lengths)
     assert not norm(torch.zeros(2, 3, dtype=dtype)).any()
 
 
@@ -37,8 +37,8 @@ def test_the_smallest_and_the_largest_numbers_have_a_length() -> None:
 
 def test_the_bound_of_a_small_write_is_in_proportion_to_it() -> None:
     sides = torch.tensor([3e-200, 4e-200], dtype=torch.float64)
-    found = norm(fc.track(sides))
-    assert 0 < float(fc.error_of(found)) <= 16 * torch.finfo(torch.float64).eps * 5e-200
+    length = norm(fc.track(sides))
+    assert 0 < float(fc.error_of(length)) <= 16 * torch.finfo(torch.float64).eps * 5e-200
     assert float(fc.error_of(torch.linalg.vector_norm(fc.track(sides)))) > 1e-160
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from tests.test_batching import draw
+from tests.helpers.tensors import draw
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

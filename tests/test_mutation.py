@@ -35,23 +35,23 @@ def texts(statement: Statement) -> set[str]:
 
 
 def test_mutants_change_one_thing_at_a_time():
-    found = texts(CENTRE)
-    assert "S(p*(v + y)) = 0" in found  # a sign
-    assert "S(p*v) = 0" in found  # a dropped term
-    assert "S(v - y) = 0" in found  # a dropped factor
-    assert "S(v*(v - y)) = 0" in found  # a swapped symbol
-    assert "S(p*(v - y)) = 1" in found  # a constant
-    assert str(CENTRE) not in found
+    formulas = texts(CENTRE)
+    assert "S(p*(v + y)) = 0" in formulas  # a sign
+    assert "S(p*v) = 0" in formulas  # a dropped term
+    assert "S(v - y) = 0" in formulas  # a dropped factor
+    assert "S(v*(v - y)) = 0" in formulas  # a swapped symbol
+    assert "S(p*(v - y)) = 1" in formulas  # a constant
+    assert str(CENTRE) not in formulas
 
 
 def test_mutants_change_index_sets():
-    found = texts(dataclasses.replace(CENTRE, lhs=S(inside * p), rhs=S(other * p)))
-    assert {"S(1_T*p) = S(1_T*p)", "S(p) = S(1_T*p)", "S(p*(1 - 1_S)) = S(1_T*p)"} <= found
+    formulas = texts(dataclasses.replace(CENTRE, lhs=S(inside * p), rhs=S(other * p)))
+    assert {"S(1_T*p) = S(1_T*p)", "S(p) = S(1_T*p)", "S(p*(1 - 1_S)) = S(1_T*p)"} <= formulas
 
 
 def test_mutants_change_exponents():
-    found = texts(dataclasses.replace(CENTRE, lhs=S(p * v**2)))
-    assert {"S(p*v**3) = 0", "S(p*v) = 0"} <= found
+    formulas = texts(dataclasses.replace(CENTRE, lhs=S(p * v**2)))
+    assert {"S(p*v**3) = 0", "S(p*v) = 0"} <= formulas
 
 
 def test_sound_method_leaves_no_survivor():
@@ -62,7 +62,7 @@ def test_sound_method_leaves_no_survivor():
 
 def test_true_neighbour_is_listed_with_its_text():
     zero = dataclasses.replace(CENTRE, lhs=S(c * p * (v - y)))
-    listed = [outcome.text for outcome in mutate(zero).of(Verdict.TRUE)]
+    listed = [result.text for result in mutate(zero).of(Verdict.TRUE)]
     assert "S(p*(v - y)) = 0" in listed
 
 
@@ -70,7 +70,7 @@ def test_method_that_believes_everything_is_caught():
     report = mutate(dataclasses.replace(CENTRE, method=believe))
     assert not report.ok
     assert report.count(Verdict.SURVIVOR) == sum(
-        outcome.verdict is Verdict.REJECTED for outcome in mutate(CENTRE).outcomes
+        result.verdict is Verdict.REJECTED for result in mutate(CENTRE).results
     )
 
 

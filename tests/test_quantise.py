@@ -23,8 +23,8 @@ def test_each_vector_is_rounded_by_its_own_scale(bits: int, dtype: torch.dtype):
     vectors = torch.randn(50, 5, generator=torch.Generator().manual_seed(bits)).to(dtype)
     vectors[0], vectors[1] = -vectors[1].abs(), 0.0  # the largest is negative; there is none
     vectors[2] = torch.tensor([2.0 ** (bits - 1) - 1, 0.5, 1.5, -2.5, 1.0])  # scale one, ties
-    found = fc.quantise(vectors.reshape(5, 10, 5), bits).reshape(50, 5)
-    for row, expected in zip(found.tolist(), vectors.tolist(), strict=True):
+    codes = fc.quantise(vectors.reshape(5, 10, 5), bits).reshape(50, 5)
+    for row, expected in zip(codes.tolist(), vectors.tolist(), strict=True):
         assert row == defined(expected, bits, DTYPES[dtype])
 
 

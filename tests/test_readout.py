@@ -11,13 +11,10 @@ from torch import Tensor
 import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.readout import relative_scores
+from tests.helpers.tensors import draw
 
 KEYS, WIDTH = 3, 2
 BATCHES = [(), (4,), (2, 1), (2, 4)]
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def mask_of(*shape: int) -> Tensor:

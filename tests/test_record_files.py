@@ -118,8 +118,8 @@ def complete(tmp_path: Path, monkeypatch) -> Path:
 
 
 def test_records_of_the_code_at_hand_are_not_stale(complete: Path) -> None:
-    told = stale_command("--out", str(complete))
-    assert (told.exit_code, told.output) == (0, f"0 stale records in {complete}\n")
+    result = stale_command("--out", str(complete))
+    assert (result.exit_code, result.output) == (0, f"0 stale records in {complete}\n")
 
 
 def test_a_stale_record_is_named_with_the_command_that_makes_it_again(
@@ -127,11 +127,11 @@ def test_a_stale_record_is_named_with_the_command_that_makes_it_again(
 ) -> None:
     monkeypatch.setattr(staleness, "sources", lambda *_: "other")
     report = complete / "stale.json"
-    told = stale_command("--out", str(complete), "--json", str(report))
-    assert told.exit_code == 1
-    assert told.output.splitlines()[-1] == f"2 stale records in {complete}"
+    result = stale_command("--out", str(complete), "--json", str(report))
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1] == f"2 stale records in {complete}"
     command = f"finite-calculus audit --cases 20 --function phi1 --dtype float64 --seed 3 --out {complete}"
-    assert command in told.output
+    assert command in result.output
     rows = json.loads(report.read_text())
     assert [row["record"] for row in rows] == ["phi1 float64", "phi1 float32"]
     assert rows[0] == {

@@ -13,25 +13,11 @@ import torch
 
 import finite_calculus as fc
 from proofs.references import bank, effective, restoration
-from proofs.references.numbers import distance, prove
+from tests.helpers import plain_forms
+from tests.helpers.accuracy import PROMISE, relative_error
+from tests.helpers.tensors import draw
 
-# The project's promise for float64 in every regime.
-PROMISE = 1e-13
 MASK_ALL = [True] * 8
-
-
-def numbers(seed: int, *shape: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def relative_error(value: torch.Tensor, reference: Callable[..., Any], **case: Any) -> float:
-    arguments = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in case.items()}
-    balls, _ = prove(reference, arguments)
-    flat = value.flatten().tolist()
-    assert len(flat) == len(balls)
-    worst = max(distance(x, ball) for x, ball in zip(flat, balls, strict=True))
-    return worst / max(abs(float(ball.mid())) for ball in balls)
 
 
 @dataclass(frozen=True)
@@ -47,76 +33,17 @@ class Regime:
     increments: Callable[[torch.Tensor], torch.Tensor] = lambda z: z
 
     def case(self, seed: int) -> dict[str, Any]:
-        scores = numbers(seed, 8)
+        scores = draw(8, seed=seed)
         scores[3] = scores.max() + self.lead if self.lead else scores[3]
         return {
             "scores": scores,
-            "values": numbers(seed + 1, 8, 3),
-            "score_delta": self.increments(numbers(seed + 2, 8)),
-            "second_delta": self.increments(numbers(seed + 3, 8)),
-            "value_delta": numbers(seed + 4, 8, 3),
+            "values": draw(8, 3, seed=seed + 1),
+            "score_delta": self.increments(draw(8, seed=seed + 2)),
+            "second_delta": self.increments(draw(8, seed=seed + 3)),
+            "value_delta": draw(8, 3, seed=seed + 4),
             "mask": MASK_ALL,
             "removed": [[j == 3 for j in range(8)]],
         }
-
-
-def softmax_difference(scores, score_delta, **_):
-    return torch.softmax(scores + score_delta, -1) - torch.softmax(scores, -1)
-
-
-def paper_recipe(scores, score_delta, **_):
-    before, after = torch.log_softmax(scores, -1), torch.log_softmax(scores + score_delta, -1)
-    t = after - before
-    return torch.where(t >= 0, -after.exp() * torch.expm1(-t), before.exp() * torch.expm1(t))
-
-
-def readout_difference(scores, values, score_delta, **_):
-    return softmax_difference(scores, score_delta) @ values
-
-
-def subtracted_readouts(scores, values, score_delta, **_):
-    return torch.softmax(scores + score_delta, -1) @ values - torch.softmax(scores, -1) @ values
-
-
-def plain_divergence(scores, score_delta, **_):
-    probs = torch.softmax(scores, -1)
-    return (probs * score_delta.exp()).sum().log() - (probs * score_delta).sum()
-
-
-def plain_denominator(scores, score_delta, **_):
-    probs = torch.softmax(scores, -1)
-    return torch.log(1 + (probs * torch.expm1(score_delta)).sum())
-
-
-def overflowing_denominator(scores, score_delta, **_):
-    return torch.log((torch.softmax(scores, -1) * score_delta.exp()).sum())
-
-
-def plain_deletion(scores, values, removed, **_):
-    probs = torch.softmax(scores, -1)
-    gone = torch.tensor(removed[0])
-    mass, weighed = probs[gone].sum(), probs[gone] @ values[gone]
-    return (mass * (probs @ values) - weighed) / (1 - mass)
-
-
-def plain_single_repair(scores, values, score_delta, value_delta, **_):
-    probs, growth = torch.softmax(scores, -1)[:, None], torch.expm1(score_delta)[:, None]
-    inside = growth * (values - probs.T @ values) + (1 + growth) * value_delta
-    return probs / (1 + probs * growth) * inside
-
-
-def plain_band_interaction(scores, values, score_delta, second_delta, **_):
-    def readout(*edits):
-        return torch.softmax(scores + sum(edits), -1) @ values
-
-    joint = readout(score_delta, second_delta) - readout(score_delta)
-    return joint - readout(second_delta) + readout()
-
-
-def plain_grown_weights(scores, values, score_delta, **_):
-    probs = torch.softmax(scores, -1)
-    edited = probs * torch.exp(score_delta)
-    return (edited / edited.sum()) @ values - probs @ values
 
 
 def on_readout(function: Callable, *names: str) -> Callable:
@@ -142,7 +69,6 @@ DELETION = on_readout(
     lambda readout, removed: fc.deletion_response(readout, torch.tensor(removed)), "removed"
 )
 BANDS = on_readout(fc.band_interaction, "score_delta", "second_delta")
-
 REGIMES = [
     *[
         Regime(
@@ -154,15 +80,15 @@ REGIMES = [
             increments=tiny(size),
         )
         for name, plain in (
-            ("difference", softmax_difference),
-            ("the paper's recipe", paper_recipe),
+            ("difference", plain_forms.softmax_difference),
+            ("the paper's recipe", plain_forms.paper_recipe),
         )
         for size, error in ((1e-8, 1e-10), (1e-12, 1e-6), (1e-16, 1e-2))
     ],
     Regime(
         "nearly common shift",
         bank.probability_change,
-        softmax_difference,
+        plain_forms.softmax_difference,
         CHANGE,
         1e-9,
         increments=lambda z: 50 + 1e-8 * z,
@@ -171,7 +97,7 @@ REGIMES = [
         Regime(
             f"divergence at {size:g}",
             bank.divergence,
-            plain_divergence,
+            plain_forms.divergence,
             on_readout(fc.divergence, "score_delta"),
             error,
             increments=tiny(size),
@@ -182,7 +108,7 @@ REGIMES = [
         Regime(
             f"denominator, lead {lead:g}",
             bank.log_normaliser,
-            plain_denominator,
+            plain_forms.denominator,
             NORMALISER,
             error,
             lead=lead,
@@ -194,7 +120,7 @@ REGIMES = [
         Regime(
             f"single restoration, lead {lead:g}",
             bank.restoration_response,
-            plain_single_repair,
+            plain_forms.single_repair,
             REPAIR,
             error,
             lead=lead,
@@ -206,7 +132,7 @@ REGIMES = [
         Regime(
             f"readout by subtraction, lead {lead:g}",
             bank.key_response,
-            subtracted_readouts,
+            plain_forms.subtracted_readouts,
             RESPONSE,
             error,
             lead=lead,
@@ -216,7 +142,7 @@ REGIMES = [
     Regime(
         "increments of 600 to 900",
         bank.log_normaliser,
-        overflowing_denominator,
+        plain_forms.overflowing_denominator,
         NORMALISER,
         1.0,
         increments=lambda z: 750 + 50 * z.clamp(-3, 3),
@@ -225,7 +151,7 @@ REGIMES = [
         Regime(
             f"deletion, lead {lead:g}",
             bank.deletion_response,
-            plain_deletion,
+            plain_forms.deletion,
             DELETION,
             error,
             lead=lead,
@@ -236,7 +162,7 @@ REGIMES = [
         Regime(
             f"band interaction at {size:g}",
             bank.band_interaction,
-            plain_band_interaction,
+            plain_forms.band_interaction,
             BANDS,
             error,
             increments=tiny(size),
@@ -246,7 +172,7 @@ REGIMES = [
     Regime(
         "subnormal probabilities",
         bank.key_response,
-        plain_grown_weights,
+        plain_forms.grown_weights,
         RESPONSE,
         1e-4,
         lead=740.0,
@@ -287,13 +213,13 @@ def test_a_tiny_rotation_keeps_the_digits_that_cos_minus_one_loses() -> None:
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_effective_weights_survive_scores_of_900_in_the_gauge_of_the_largest_score(sign) -> None:
-    query, values = torch.tensor([sign * 30.0, 1.0]).double(), numbers(5, 6, 3)
-    features = torch.stack([30.0 + numbers(6, 6) / 30, numbers(7, 6)], -1)
+    query, values = torch.tensor([sign * 30.0, 1.0]).double(), draw(6, 3, seed=5)
+    features = torch.stack([30.0 + draw(6, seed=6) / 30, draw(6, seed=7)], -1)
     scores = features @ query
     gauge = fc.reference_key_gauge(features, int(scores.argmax()))
-    found = fc.effective_weights(query, features, values, gauge=gauge)
+    weights = fc.effective_weights(query, features, values, gauge=gauge)
     exact = {"query_input": query, "features": features, "values": values, "mask": [True] * 6}
-    assert relative_error(found.output, effective.output, **exact) <= PROMISE
+    assert relative_error(weights.output, effective.output, **exact) <= PROMISE
     plain = ((scores.exp() - 1) / scores) / scores.exp().sum()
     assert not torch.isfinite(plain).all() or sign < 0
     if sign < 0:
@@ -302,7 +228,7 @@ def test_effective_weights_survive_scores_of_900_in_the_gauge_of_the_largest_sco
 
 
 def test_a_tiny_restoration_benefit_keeps_the_digits_that_two_norms_lose() -> None:
-    error, change = numbers(1, 5), 1e-12 * numbers(2, 3, 5)
+    error, change = draw(5, seed=1), 1e-12 * draw(3, 5, seed=2)
     exact = {"error": error, "change": change}
     ours = fc.restoration_benefit(error, change)
     assert relative_error(ours, effective.restoration_benefit, **exact) <= PROMISE
@@ -315,7 +241,7 @@ def test_a_tiny_restoration_benefit_keeps_the_digits_that_two_norms_lose() -> No
 def test_first_order_deletion_is_summed_from_the_side_that_loses_no_digits(
     depth: float, error: float, alone: bool
 ) -> None:
-    scores, values = numbers(1, 8), numbers(2, 8, 3)
+    scores, values = draw(8, seed=1), draw(8, 3, seed=2)
     scores[0] = -depth
     removed = (torch.arange(8) == 0) == alone  # the faint key, or all the others
     exact = {"mask": MASK_ALL, "scores": scores, "values": values, "removed": removed[None]}
@@ -331,10 +257,10 @@ def test_first_order_deletion_is_summed_from_the_side_that_loses_no_digits(
 def test_fishers_weight_of_a_dominant_key_keeps_the_digits_that_one_minus_p_loses(
     lead: float, error: float
 ) -> None:
-    scores, original = numbers(1, 1, 8), numbers(2, 1, 8)
+    scores, original = draw(1, 8, seed=1), draw(1, 8, seed=2)
     scores[0, 3] = scores.max() + lead
     original[0, 3] += lead
-    values, weight = numbers(3, 1, 8, 2), numbers(4, 1, 2, 3)
+    values, weight = draw(1, 8, 2, seed=3), draw(1, 2, 3, seed=4)
     exact = {"scores": scores, "original_scores": original}
     ours = fc.restoration_scores(fc.CachePair(scores, values, original, values), weight, "fisher")
     assert relative_error(ours, restoration.fisher, **exact) <= PROMISE
@@ -358,11 +284,11 @@ def test_angles_from_stored_frequencies_keep_the_digits_that_float32_angles_lose
 
 
 def test_masked_scores_give_finite_numbers_where_infinite_scores_give_nan() -> None:
-    scores, values = numbers(1, 8), numbers(2, 8, 3)
+    scores, values = draw(8, seed=1), draw(8, 3, seed=2)
     mask = torch.arange(8) < 5
     infinite = scores.masked_fill(~mask, -torch.inf)
     readout = fc.freeze(infinite, values, mask=mask)
-    ratio = fc.log_ratio(readout, numbers(3, 8))
+    ratio = fc.log_ratio(readout, draw(8, seed=3))
     assert torch.isfinite(ratio).all()
-    plain = torch.log_softmax(infinite + numbers(3, 8), -1) - torch.log_softmax(infinite, -1)
+    plain = torch.log_softmax(infinite + draw(8, seed=3), -1) - torch.log_softmax(infinite, -1)
     assert plain.isnan().any()

@@ -7,15 +7,12 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from tests.watched import Watched
+from tests.helpers.tensors import draw
+from tests.helpers.watched import Watched
 
 HEADS, KEYS, WIDTH, MODEL = 2, 5, 3, 4
 METHODS = ["exact", "first-order", "second-order", "attention", "value-norm", "fisher"]
 EPS = torch.finfo(torch.float64).eps
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def cache(*batch: int) -> fc.CachePair:
@@ -76,17 +73,17 @@ def test_keys_of_other_caches_are_refused():
 def test_the_write_error_is_what_the_corruption_adds():
     pair = cache()
     exact = write(pair.scores, pair.values) - write(pair.original_scores, pair.original_values)
-    found = pair.write_error(projection())
+    error = pair.write_error(projection())
     # A few dozen roundings of terms no larger than values times projections.
     slack = 256 * EPS * float(pair.values.abs().max() * projection().abs().max())
-    assert float((found - exact).abs().max()) <= slack
+    assert float((error - exact).abs().max()) <= slack
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rescore", [False, True])
 def test_greedy_steps_take_the_largest_score_and_report_it(method: str, rescore: bool):
     pair = cache()
-    found = fc.restore_greedily(pair, projection(), KEYS, method=method, rescore=rescore)
+    restoration = fc.restore_greedily(pair, projection(), KEYS, method=method, rescore=rescore)
     scores = fc.restoration_scores(pair, projection(), method)
     errors = [torch.linalg.vector_norm(pair.write_error(projection()))]
     left = list(range(KEYS))
@@ -95,18 +92,18 @@ def test_greedy_steps_take_the_largest_score_and_report_it(method: str, rescore:
             scores = fc.restoration_scores(pair, projection(), method)
         best = max(left, key=lambda key: float(scores[key]))
         left.remove(best)
-        assert int(found.restored[step]) == best
-        assert float(found.scores[step]) == float(scores[best])
+        assert int(restoration.restored[step]) == best
+        assert float(restoration.scores[step]) == float(scores[best])
         pair = pair.restore(best)
         errors.append(torch.linalg.vector_norm(pair.write_error(projection())))
-    assert torch.equal(found.errors, torch.stack(errors))
-    assert found.restored.dtype is torch.int64
+    assert torch.equal(restoration.errors, torch.stack(errors))
+    assert restoration.restored.dtype is torch.int64
 
 
 def test_only_candidates_are_restored_and_ties_go_to_the_earlier():
     allowed = torch.tensor([False, True, False, True, True])
-    found = fc.restore_greedily(cache(), projection(), 3, candidates=allowed)
-    assert sorted(found.restored.tolist()) == [1, 3, 4]
+    restoration = fc.restore_greedily(cache(), projection(), 3, candidates=allowed)
+    assert sorted(restoration.restored.tolist()) == [1, 3, 4]
     equal, values = torch.zeros(HEADS, KEYS, dtype=torch.float64), draw(HEADS, KEYS, WIDTH)
     same = fc.CachePair(equal, values, equal, values)
     ties = fc.restore_greedily(same, projection(), 3, method="attention")
@@ -141,14 +138,14 @@ def test_random_scores_are_drawn_from_the_generator_for_every_entry():
     again = torch.rand(2, KEYS, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     assert torch.equal(drawn, again)
     seeded = torch.Generator().manual_seed(5)
-    found = fc.restore_greedily(cache(2), projection(), 1, method="random", generator=seeded)
-    assert torch.equal(found.restored.squeeze(-1), again.argmax(-1))
+    restoration = fc.restore_greedily(cache(2), projection(), 1, method="random", generator=seeded)
+    assert torch.equal(restoration.restored.squeeze(-1), again.argmax(-1))
 
 
 def test_restorations_carry_no_gradient():
     parts = [part.requires_grad_() for part in vars(cache()).values()]
-    found = fc.restore_greedily(fc.CachePair(*parts), projection(), 2)
-    assert not any(part.requires_grad for part in vars(found).values())
+    restoration = fc.restore_greedily(fc.CachePair(*parts), projection(), 2)
+    assert not any(part.requires_grad for part in vars(restoration).values())
 
 
 @pytest.mark.parametrize("method", [*METHODS, "random"])
@@ -166,15 +163,15 @@ def test_random_scores_are_drawn_by_the_generator_and_brought_to_the_device_of_t
     monkeypatch: pytest.MonkeyPatch,
 ):
     draw_uniform = torch.rand
-    Watched.asked.clear()
+    Watched.requests.clear()
     monkeypatch.setattr(
         torch, "rand", lambda *size, **how: draw_uniform(*size, **how).as_subclass(Watched)
     )
     whole, generator = cache(2), torch.Generator().manual_seed(5)
-    found = fc.restoration_scores(whole, projection(), "random", generator=generator)
+    scores = fc.restoration_scores(whole, projection(), "random", generator=generator)
     again = draw_uniform(2, KEYS, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    assert torch.equal(found.as_subclass(Tensor), again)
-    assert Watched.asked == [(whole.scores.device,)]
+    assert torch.equal(scores.as_subclass(Tensor), again)
+    assert Watched.requests == [(whole.scores.device,)]
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

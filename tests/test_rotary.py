@@ -11,13 +11,10 @@ from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus import phi, rotary
-from tests.watched import Watched
+from tests.helpers.tensors import draw
+from tests.helpers.watched import Watched
 
 F64 = torch.float64
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
 
 
 def planes(frequencies: list[float], width: int, dtype: torch.dtype = F64) -> fc.Rotary:
@@ -74,27 +71,27 @@ MOVES: dict[str, Callable[..., Tensor]] = {
 def test_one_vector_is_moved_by_many_shifts(name: str, layout: Any):
     turning = fc.Rotary(torch.tensor([1.0, 0.3, 0.0], dtype=F64), 8, layout)
     vector, shifts = draw(8), draw(4, 2, seed=1)
-    found = MOVES[name](turning, vector, shifts)
-    assert found.shape == (4, 2, 8)
+    moves = MOVES[name](turning, vector, shifts)
+    assert moves.shape == (4, 2, 8)
     for index in range(4):
         for other in range(2):
             alone = MOVES[name](turning, vector, shifts[index, other])
-            assert torch.equal(found[index, other], alone)
+            assert torch.equal(moves[index, other], alone)
 
 
 def test_a_band_is_brought_to_the_device_of_the_frequencies():
     turning = planes([1.0, 0.3], 4)
-    Watched.asked.clear()
+    Watched.requests.clear()
     band = torch.tensor([True, False]).as_subclass(Watched)
     assert rotary.plane_angles(turning, 2.0, band).tolist() == [2.0, 0.0]
-    assert Watched.asked == [(turning.frequencies.device,)]
+    assert Watched.requests == [(turning.frequencies.device,)]
 
 
 def test_the_cosine_in_float32_is_that_of_float64_rounded_once():
     angle = torch.linspace(-3, 3, 2001)
-    found = rotary.cos_minus_one(angle)
-    assert found.dtype is torch.float32
-    assert torch.equal(found, rotary.cos_minus_one(angle.double()).float())
+    cosines = rotary.cos_minus_one(angle)
+    assert cosines.dtype is torch.float32
+    assert torch.equal(cosines, rotary.cos_minus_one(angle.double()).float())
 
 
 def test_the_series_stop_where_the_next_term_does_not_count():
@@ -113,12 +110,12 @@ def test_the_series_of_the_sine_serves_up_to_one_with_as_many_terms_as_it_says(
 ):
     monkeypatch.setattr(rotary, "_SERIES_TERMS", terms)
     for point in (1.0, -0.5):
-        found = Fraction(float(rotary.sin_minus_angle(torch.tensor(point, dtype=F64))))
+        value = Fraction(float(rotary.sin_minus_angle(torch.tensor(point, dtype=F64))))
         exact = sum(
             Fraction(point) ** (2 * n + 1) * (-1) ** n / math.factorial(2 * n + 1)
             for n in range(1, terms + 1)
         )
-        assert abs(found - exact) <= 4 * Fraction(math.ulp(float(exact)))
+        assert abs(value - exact) <= 4 * Fraction(math.ulp(float(exact)))
 
 
 def test_the_sine_has_right_gradients_at_every_angle():

@@ -40,17 +40,17 @@ def test_a_single_key_is_a_group_of_one(dominance: float, size: float, dtype: to
 def test_a_single_key_agrees_with_the_dense_response(dominance: float) -> None:
     scores, values, d, e = (fc.track(x) for x in bank(dominance))
     readout = fc.freeze(scores, values)
-    found = fc.prepare_singles(readout).response(d, e)
+    responses = fc.prepare_singles(readout).response(d, e)
     for key in range(6):
         here = torch.arange(6) == key
         alone = torch.where(here, d, 0.0), torch.where(here.unsqueeze(-1), e, 0.0)
-        assert within(found[:, key], fc.finite_response(readout, *alone))
+        assert within(responses[:, key], fc.finite_response(readout, *alone))
 
 
 def test_the_bound_is_small_beside_the_result() -> None:
     scores, values, d, e = (fc.track(x) for x in bank(30.0))
-    found = fc.prepare_singles(fc.freeze(scores, values)).response(d, e)
-    assert bool((fc.error_of(found) <= 1e-10 * fc.value_of(found).abs()).all())
+    responses = fc.prepare_singles(fc.freeze(scores, values)).response(d, e)
+    assert bool((fc.error_of(responses) <= 1e-10 * fc.value_of(responses).abs()).all())
 
 
 def test_an_increment_that_all_keys_share_may_have_length_one() -> None:
@@ -81,9 +81,9 @@ def test_masked_keys_stand_aside_however_large_the_increments(
     masked = fc.prepare_singles(fc.freeze(fc.track(scores), fc.track(values), mask=mask))
     fewer = fc.freeze(fc.track(scores[:, kept]), fc.track(values[:, kept]))
     alone = fc.prepare_singles(fewer)
-    found = masked.response(fc.track(d), fc.track(e))
-    assert not fc.value_of(found)[:, ~mask].any()
-    assert within(found[:, kept], alone.response(fc.track(d[:, kept]), fc.track(e[:, kept])))
+    responses = masked.response(fc.track(d), fc.track(e))
+    assert not fc.value_of(responses)[:, ~mask].any()
+    assert within(responses[:, kept], alone.response(fc.track(d[:, kept]), fc.track(e[:, kept])))
     assert within(
         masked.response(fc.track(d[:1, :1]))[:, kept], alone.response(fc.track(d[:1, :1]))
     )
@@ -95,8 +95,8 @@ def test_masked_keys_stand_aside_however_large_the_increments(
 def test_products_of_a_huge_increment_do_not_overflow(dtype: torch.dtype, huge: float) -> None:
     scores, values = torch.zeros(2, dtype=dtype), torch.zeros(2, 1, dtype=dtype)
     d, e = torch.tensor([0.0, huge], dtype=dtype), torch.tensor([[0.0], [-1e6]], dtype=dtype)
-    found = fc.prepare_singles(fc.freeze(scores, values)).response(d, e)
-    assert found.tolist() == [[0.0], [-1e6]]  # the key takes over with its new value
+    responses = fc.prepare_singles(fc.freeze(scores, values)).response(d, e)
+    assert responses.tolist() == [[0.0], [-1e6]]  # the key takes over with its new value
 
 
 def test_deleting_the_only_key_is_refused() -> None:

@@ -47,10 +47,10 @@ def fingerprint(folder: Path, **changes: object) -> str:
         "sources._OURS = ('example',)\n"
         "print(sources.fingerprint(example.outer))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def test_only_code_that_is_reached_counts(tmp_path: Path) -> None:
@@ -73,14 +73,14 @@ def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() ->
         "for root in (CHECKS['finite_response'], rounding.Tracked):\n"
         "    for line in sources._describe(root, seen): print(line.split()[0])"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    reached = set(done.stdout.split())
+    reached = set(process.stdout.split())
     assert {
         "finite_calculus.response.reallocate",
         "finite_calculus.rounding._matmul",
-        "proofs.references.bank.softmax",
+        "proofs.references.vectors.softmax",
         "proofs.references.numbers.prove",
         "proofs.numeric.cases.increments",
         "proofs.numeric.comparison._Drawn.batch",

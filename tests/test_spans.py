@@ -7,15 +7,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import finite_calculus as fc
 from finite_calculus import _complement as complement
+from tests.helpers.tensors import draw
 
 KEYS, WIDTH, SPAN = 37, 2, 5
 # First, last, and around the borders of the blocks of seven keys; several hold leading keys.
 STARTS = torch.tensor([0, 1, 2, 6, 7, 8, 9, 11, 12, 13, 14, 20, 30, 32])
 SPANS = STARTS.unsqueeze(-1) + torch.arange(SPAN)
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def bank(lead: float) -> tuple[Tensor, Tensor]:

@@ -6,22 +6,23 @@ import torch
 import finite_calculus as fc
 from finite_calculus import bands, response
 from proofs.references import bank
-from tests.test_regimes import PROMISE, numbers, relative_error
+from tests.helpers.accuracy import PROMISE, relative_error
+from tests.helpers.tensors import draw
 
 KEYS = 8
 
 
 @pytest.mark.parametrize("increments", [[5.0, 5.0, 6.0], [-30.0, -30.0, -30.0], [-7.0, -7.0, 1.0]])
 def test_heavy_groups_keep_their_digits(increments: list[float]):
-    scores, values = numbers(1, KEYS) - 30, numbers(2, KEYS, 3)
+    scores, values = draw(KEYS, seed=1) - 30, draw(KEYS, 3, seed=2)
     scores[:2] = torch.tensor([0.0, 0.3])
     for members in ([0, 1, 2], [1, 0, 3]):
         keys = torch.tensor([members])
         score_delta = torch.tensor([increments], dtype=torch.float64)
-        found = fc.prepare(fc.freeze(scores, values), keys).response(score_delta)
+        result = fc.prepare(fc.freeze(scores, values), keys).response(score_delta)
         spread = torch.zeros(KEYS).double().index_copy(0, keys[0], score_delta[0])
         error = relative_error(
-            found,
+            result,
             bank.finite_response,
             scores=scores,
             values=values,
@@ -33,19 +34,19 @@ def test_heavy_groups_keep_their_digits(increments: list[float]):
 
 
 def test_a_group_that_holds_everything_is_edited_as_the_whole_bank():
-    scores, values, score_delta = numbers(1, 3), numbers(2, 3, 2), numbers(3, 3)
+    scores, values, score_delta = draw(3, seed=1), draw(3, 2, seed=2), draw(3, seed=3)
     readout = fc.freeze(fc.track(scores), fc.track(values))
     groups = fc.prepare(readout, torch.tensor([[0, 1, 2]]))
     assert fc.value_of(groups.rest).tolist() == [[0.0]]
-    found = groups.response(fc.track(score_delta.unsqueeze(0)))[0]
+    result = groups.response(fc.track(score_delta.unsqueeze(0)))[0]
     whole = fc.finite_response(readout, fc.track(score_delta))
-    gap = (fc.value_of(found) - fc.value_of(whole)).abs()
-    assert bool((gap <= fc.error_of(found) + fc.error_of(whole)).all())
+    gap = (fc.value_of(result) - fc.value_of(whole)).abs()
+    assert bool((gap <= fc.error_of(result) + fc.error_of(whole)).all())
 
 
 def test_no_gradient_flows_through_the_largest_of_many_exponents():
-    readout = fc.freeze(numbers(1, 50, 7), numbers(2, 50, 7, 2))
-    relative = numbers(3, 50, 7) + 10
+    readout = fc.freeze(draw(50, 7, seed=1), draw(50, 7, 2, seed=2))
+    relative = draw(50, 7, seed=3) + 10
     leaf = relative.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(response._log_normaliser(readout, leaf).sum(), leaf)
     exponents = readout.log_probs + relative
@@ -54,7 +55,7 @@ def test_no_gradient_flows_through_the_largest_of_many_exponents():
 
 
 def test_edits_that_leave_nothing_in_common_have_finite_gradients(monkeypatch: pytest.MonkeyPatch):
-    readout = fc.freeze(torch.zeros(2).double(), numbers(1, 2, 3))
+    readout = fc.freeze(torch.zeros(2).double(), draw(2, 3, seed=1))
     leaves = [
         edit.requires_grad_() for edit in torch.diag(torch.full((2,), 50.0)).double().unbind()
     ]

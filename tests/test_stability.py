@@ -10,7 +10,7 @@ from finite_calculus import response
 from proofs.numeric.comparison import DTYPES, Place, run
 from proofs.numeric.comparisons import COMPARISONS
 from proofs.numeric.stability import Stability, allowed_bits, lost_bits, sample
-from tests.recipes import PLAIN, under_its_own_bound
+from tests.helpers.seeded_errors import PLAIN, under_its_own_bound
 
 CASES = 96
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_more_than_half_of_the_digits_are_kept(name: str, dtype: str) -> None:
-    found = sample(COMPARISONS[name], dtype, CASES)
-    assert found.cases == CASES
-    assert found.holds, f"{name} in {dtype}: {found}"
+    stability = sample(COMPARISONS[name], dtype, CASES)
+    assert stability.cases == CASES
+    assert stability.holds, f"{name} in {dtype}: {stability}"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -31,12 +31,14 @@ def test_a_cancelling_form_is_seen_although_its_own_bound_excuses_it(
 ) -> None:
     monkeypatch.setattr(response, "reallocate", under_its_own_bound)
     assert run(COMPARISONS[name], dtype, 40).violations == 0
-    found = sample(COMPARISONS[name], dtype, CASES)
-    assert not found.holds
-    assert found.worst is not None
-    place = found.worst
+    stability = sample(COMPARISONS[name], dtype, CASES)
+    assert not stability.holds
+    assert stability.worst is not None
+    place = stability.worst
     batch = COMPARISONS[name].batch(dtype, place.seed, place.count)
-    assert lost_bits(COMPARISONS[name], dtype, batch, seed=place.seed)[place.index] == found.bits
+    assert (
+        lost_bits(COMPARISONS[name], dtype, batch, seed=place.seed)[place.index] == stability.bits
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -73,6 +75,6 @@ def test_samples_of_pieces_merge_into_the_sample_of_the_whole() -> None:
 
 @pytest.mark.parametrize("bits", [math.inf, math.nan])
 def test_a_result_that_is_no_number_is_not_stable(bits: float) -> None:
-    found = Stability(26.0)
-    found.add(bits, Place(0, 1, 0))
-    assert not found.holds
+    stability = Stability(26.0)
+    stability.add(bits, Place(0, 1, 0))
+    assert not stability.holds

@@ -14,7 +14,7 @@ import finite_calculus as fc
 from proofs.numeric.cases import Batch, Case
 from proofs.numeric.comparison import Comparison, Sample
 from proofs.numeric.comparisons import COMPARISONS
-from tests.strategies import STRATEGIES
+from tests.helpers.strategies import STRATEGIES
 
 SEARCH = settings(max_examples=100, phases=[Phase.generate], database=None)
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -12,7 +12,7 @@ import finite_calculus as fc
 RESULTS = [
     item
     for info in pkgutil.iter_modules(fc.__path__)
-    if not info.ispkg
+    if not info.ispkg and info.name != "__main__"  # importing it runs the command line
     for item in vars(importlib.import_module(f"finite_calculus.{info.name}")).values()
     if dataclasses.is_dataclass(item) and item.__module__ == f"finite_calculus.{info.name}"
 ]

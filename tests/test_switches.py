@@ -5,7 +5,6 @@ relative to the largest entry of the result, on cases that only one side of a sw
 """
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,9 +13,10 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from finite_calculus import bands, joint, response, sparse
+from finite_calculus import bands, joint, response
 from proofs.references import bank
-from tests.test_regimes import PROMISE, numbers, relative_error
+from tests.helpers.accuracy import PROMISE, relative_error
+from tests.helpers.tensors import draw
 
 KEYS = 8
 Edits = tuple[Tensor, Tensor, Tensor]  # scores and two edits of them
@@ -27,9 +27,9 @@ def strengths() -> Iterator[Edits]:
     for seed in range(8):
         for lead in (0.0, 5.0, 30.0):
             for first, second in ((1e-3, 1e-3), (1, 1), (5, 5), (20, 1e-2), (1e-2, 20), (20, 20)):
-                scores = numbers(seed, KEYS)
+                scores = draw(KEYS, seed=seed)
                 scores[3] += lead
-                yield scores, first * numbers(seed + 2, KEYS), second * numbers(seed + 3, KEYS)
+                yield scores, first * draw(KEYS, seed=seed + 2), second * draw(KEYS, seed=seed + 3)
 
 
 def rare_keys() -> Iterator[Edits]:
@@ -37,7 +37,7 @@ def rare_keys() -> Iterator[Edits]:
     for seed in range(5):
         for depth in (10.0, 20.0, 30.0):
             for share in (0.5, 0.8, 0.93, 0.97):
-                scores, first, second = numbers(seed, 3, KEYS) * torch.tensor(
+                scores, first, second = draw(3, KEYS, seed=seed) * torch.tensor(
                     [[0.3], [0.01], [0.01]]
                 )
                 scores[0], first[0], second[0] = -depth, share * depth, share * depth
@@ -55,10 +55,10 @@ def deep_keys() -> Iterator[Edits]:
 @pytest.mark.parametrize("family", [strengths, rare_keys, deep_keys])
 def test_interactions_of_bands_keep_their_digits_however_strong(family):
     for number, (scores, first, second) in enumerate(family()):
-        values = numbers(number, KEYS, 3)
-        found = fc.band_interaction(fc.freeze(scores, values), first, second)
+        values = draw(KEYS, 3, seed=number)
+        interaction = fc.band_interaction(fc.freeze(scores, values), first, second)
         case = {"scores": scores, "values": values, "score_delta": first, "second_delta": second}
-        error = relative_error(found, bank.band_interaction, mask=[True] * KEYS, **case)
+        error = relative_error(interaction, bank.band_interaction, mask=[True] * KEYS, **case)
         assert error <= PROMISE
 
 
@@ -67,7 +67,7 @@ def test_interactions_of_bands_have_finite_gradients_however_rare_the_key(rise: 
     scores, first, second = torch.zeros(3, KEYS, dtype=torch.float64)
     scores[0], first[0], second[0] = -740.0, rise, rise
     leaves = [part.requires_grad_() for part in (scores, first, second)]
-    result = fc.band_interaction(fc.freeze(leaves[0], numbers(1, KEYS, 3)), *leaves[1:])
+    result = fc.band_interaction(fc.freeze(leaves[0], draw(KEYS, 3, seed=1)), *leaves[1:])
     for gradient in torch.autograd.grad(result.sum(), leaves):
         assert bool(torch.isfinite(gradient).all())
 
@@ -77,13 +77,13 @@ def test_interactions_of_bands_have_finite_gradients_however_rare_the_key(rise: 
 def test_interactions_lose_no_digits_to_a_common_part_of_the_value_edits(function, common: float):
     reference = getattr(bank, function.__name__)
     for seed in range(5):
-        scores, score_delta = numbers(seed, 2, KEYS)
-        values, value_delta = numbers(seed + 50, 2, KEYS, 3)
+        scores, score_delta = draw(2, KEYS, seed=seed)
+        values, value_delta = draw(2, KEYS, 3, seed=seed + 50)
         value_delta = (value_delta * 2**20).round() / 2**20 + common  # exact: nothing lost here
-        found = function(fc.freeze(scores, values), score_delta, value_delta)
+        interaction = function(fc.freeze(scores, values), score_delta, value_delta)
         case = {"scores": scores, "values": values, "mask": [True] * KEYS}
         edits = {"score_delta": score_delta, "value_delta": value_delta}
-        assert relative_error(found, reference, **case, **edits) <= PROMISE
+        assert relative_error(interaction, reference, **case, **edits) <= PROMISE
 
 
 @pytest.mark.parametrize("rise", [720.0, 740.5, 800.0])
@@ -91,7 +91,7 @@ def test_interactions_lose_no_digits_to_a_common_part_of_the_value_edits(functio
 def test_a_key_that_rises_from_nothing_has_finite_gradients(function, rise: float):
     scores = torch.tensor([0.0, -740.0, -1.0], dtype=torch.float64, requires_grad=True)
     score_delta = torch.tensor([0.0, rise, 0.5], dtype=torch.float64, requires_grad=True)
-    result = function(fc.freeze(scores, numbers(1, 3, 2)), score_delta)
+    result = function(fc.freeze(scores, draw(3, 2, seed=1)), score_delta)
     gradients = torch.autograd.grad(result.sum() + (result * result).sum(), [scores, score_delta])
     assert bool(torch.isfinite(result).all())
     for gradient in gradients:
@@ -99,8 +99,8 @@ def test_a_key_that_rises_from_nothing_has_finite_gradients(function, rise: floa
 
 
 def test_strong_interactions_of_a_batch_are_those_of_its_parts():
-    readout = fc.freeze(numbers(1, 2, KEYS), numbers(2, 2, KEYS, 3))
-    first, second = 5 * numbers(3, 4, 1, KEYS), 5 * numbers(4, 2, KEYS)
+    readout = fc.freeze(draw(2, KEYS, seed=1), draw(2, KEYS, 3, seed=2))
+    first, second = 5 * draw(4, 1, KEYS, seed=3), 5 * draw(2, KEYS, seed=4)
     whole = fc.band_interaction(readout, first, second)
     assert whole.shape == (4, 2, 3)
     for index in range(4):
@@ -108,193 +108,10 @@ def test_strong_interactions_of_a_batch_are_those_of_its_parts():
         assert float((whole[index] - part).abs().max()) <= PROMISE * float(part.abs().max())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_single_keys_use_the_quotient_as_far_as_it_is_as_good_as_it_gets(dtype: torch.dtype):
-    singles = fc.prepare_singles(fc.freeze(torch.zeros(3, dtype=dtype), torch.ones(3, 1).to(dtype)))
-    reach = below(-math.log(torch.finfo(dtype).eps), dtype)
-    beyond = next_float32(reach) if dtype is torch.float32 else math.nextafter(reach, math.inf)
-    accepted = [[0.0, 0.0, 0.0], [-1e4, -1e4, -1e4], [reach, reach, reach], [-1e4], [reach]]
-    refused = [
-        [0.0, 0.0, beyond],
-        [0.0, math.nan, 0.0],
-        [math.inf, 0.0, 0.0],
-        [0.0, 0.0],
-        [beyond],
-        [],
-    ]
-    for increments in accepted:
-        assert singles._quotient_suffices(torch.tensor(increments, dtype=dtype)) is True
-        assert (
-            singles._quotient_suffices(torch.tensor([[increments], [increments]], dtype=dtype))
-            is True
-        )
-    for increments in refused:
-        assert singles._quotient_suffices(torch.tensor(increments, dtype=dtype)) is False
-    zeros = torch.zeros(3, dtype=dtype)
-    assert singles._quotient_suffices(zeros.requires_grad_()) is True
-    assert singles._quotient_suffices(torch.zeros(0, 3, dtype=dtype)) is False
-    assert replace(singles, direct=False)._quotient_suffices(zeros) is False
-    other = torch.float64 if dtype is torch.float32 else torch.float32
-    assert singles._quotient_suffices(zeros.to(other)) is False
-
-
-def below(x: float, dtype: torch.dtype) -> float:
-    """The largest number of a type that is not above x."""
-    near = torch.tensor(x, dtype=dtype)
-    low = near if float(near) <= x else torch.nextafter(near, near - 1)
-    return float(low)
-
-
-def next_float32(x: float) -> float:
-    near = torch.tensor(x)
-    return float(torch.nextafter(near, near + 1))
-
-
-@pytest.mark.usefixtures("unchecked_shapes")
-@pytest.mark.parametrize("lead", [0.0, 30.0, 690.0])
-@pytest.mark.parametrize("size", [0.5, 60.0, 5000.0])
-def test_an_increment_of_single_keys_may_be_given_once_for_all(lead: float, size: float):
-    scores, values = numbers(1, 2, 3, KEYS), numbers(2, 2, 3, KEYS, 2)
-    scores[..., 3] += lead
-    singles = fc.prepare_singles(fc.freeze(scores, values))
-    for shape in ((1,), (3, 1), (2, 1, 1), (4, 1, 1, 1), (3, KEYS)):
-        shared = size * numbers(3, *shape)
-        whole = shared.expand(torch.broadcast_shapes(shape, scores.shape))
-        for edit in (None, numbers(4, KEYS, 2)):
-            found = singles.response(shared, edit)
-            assert found.shape == (*whole.shape, 2)
-            assert torch.equal(found, singles.response(whole.contiguous(), edit))
-
-
-def groups_of(members: int, dtype: torch.dtype) -> fc.PreparedGroups:
-    """Two groups among eight keys of equal probability."""
-    readout = fc.freeze(torch.zeros(KEYS, dtype=dtype), torch.ones(KEYS, 1, dtype=dtype))
-    return fc.prepare(readout, torch.stack([torch.arange(members), torch.arange(members) + 1]))
-
-
-def test_a_group_is_heavy_if_it_holds_more_than_half_of_the_mass():
-    assert groups_of(4, torch.float64).heavy is None  # half of it
-    heavy = groups_of(5, torch.float64).heavy
-    assert heavy is not None
-    assert heavy.place.tolist() == [2, 3]
-    readout = fc.freeze(torch.tensor([0.0, 0, 1, 0, 0, 0]).double(), numbers(0, 6, 2))
-    mixed = fc.prepare(readout, torch.tensor([[0, 1, 3], [2, 3, 4], [3, 4, 5]]))
-    assert mixed.heavy is not None
-    assert mixed.heavy.place.tolist() == [0, 3, 2]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("members", [2, 5])
-def test_groups_use_the_quotient_as_far_as_it_is_as_good_as_it_gets(
-    members: int, dtype: torch.dtype
-):
-    groups, heavy = groups_of(members, dtype), members > KEYS / 2
-    assert (groups.heavy is not None) == heavy
-    reach = below(-math.log(torch.finfo(dtype).eps), dtype)
-    beyond = next_float32(reach) if dtype is torch.float32 else math.nextafter(reach, math.inf)
-    zeros, edit = torch.zeros(2, members, dtype=dtype), torch.zeros(2, members, 1, dtype=dtype)
-    for increment, expected in (
-        (0.0, True),
-        (reach, True),
-        (beyond, False),
-        (-reach, True),
-        (-beyond, not heavy),
-        (-1e4, not heavy),
-        (math.inf, False),
-        (-math.inf, False),
-        (math.nan, False),
-    ):
-        score_delta = zeros.clone()
-        score_delta[1, 0] = increment
-        assert groups._quotient_suffices(score_delta, None) is expected
-        assert groups._quotient_suffices(score_delta.expand(3, 2, members), edit) is expected
-        assert groups._quotient_suffices(torch.full_like(zeros, increment), None) is expected
-    assert (
-        groups._quotient_suffices(zeros.clone().requires_grad_(), edit.clone().requires_grad_())
-        is True
-    )
-    assert groups._quotient_suffices(zeros, edit.expand(3, 2, members, 1)) is True
-    other = torch.float64 if dtype is torch.float32 else torch.float32
-    for score_delta in (zeros[0], zeros[:1], zeros[:, :1], zeros.to(other), zeros.expand(0, 2, -1)):
-        assert groups._quotient_suffices(score_delta, None) is False
-    for value_delta in (edit[0], edit[:1], edit.to(other), edit + math.nan, edit - math.inf):
-        assert groups._quotient_suffices(zeros, value_delta) is False
-    assert replace(groups, direct=False)._quotient_suffices(zeros, None) is False
-
-
-def test_heavy_groups_lose_no_digits_to_a_common_part_of_their_increments():
-    scores, values = numbers(1, 2, KEYS) - 30, numbers(2, 2, KEYS, 3)
-    scores[:, :2] = torch.tensor([[0.0, 0.3], [0.4, 0.1]])
-    members = torch.tensor([[0, 1, 2], [1, 0, 3]])
-    score_delta = torch.tensor([[5.0] * 3, [-7.0] * 3]).double().expand(2, 2, 3)
-    found = fc.prepare(fc.freeze(scores, values), members).response(score_delta)
-    for row in range(2):
-        for candidate, keys in enumerate(members):
-            spread = torch.zeros(KEYS).double().index_copy(0, keys, score_delta[row, candidate])
-            case = {"scores": scores[row], "values": values[row], "score_delta": spread}
-            nothing = torch.zeros(KEYS, 3).double()
-            error = relative_error(
-                found[row, candidate],
-                bank.finite_response,
-                mask=[True] * KEYS,
-                value_delta=nothing,
-                **case,
-            )
-            assert error <= PROMISE
-
-
-def test_groups_that_hold_everything_have_finite_gradients():
-    scores, values = numbers(1, 3).requires_grad_(), numbers(2, 3, 2)
-    groups = fc.prepare(fc.freeze(scores, values), torch.tensor([[0, 1, 2], [2, 1, 0]]))
-    result = groups.divergence(numbers(3, 2, 3)) + groups.total_variation(numbers(4, 2, 3))
-    (gradient,) = torch.autograd.grad(result.sum(), scores)
-    assert bool(torch.isfinite(gradient).all())
-    assert bool(gradient.any())
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_single_keys_are_divided_by_their_rest_while_that_has_all_its_digits(dtype: torch.dtype):
-    info = torch.finfo(dtype)
-    readout = fc.freeze(torch.tensor([0.0, -1.0], dtype=dtype), torch.ones(2, 1, dtype=dtype))
-    least = info.smallest_normal / info.eps
-    for rest, expected in ((least, True), (least * (1 - info.eps), False), (least / 2, False)):
-        probs = torch.tensor([1.0, rest], dtype=dtype)
-        assert fc.prepare_singles(replace(readout, probs=probs)).direct is expected
-
-
-def test_single_keys_are_deleted_if_another_is_left():
-    scores, values = numbers(1, 2, 3), numbers(2, 2, 3, 2)
-    two = torch.tensor([[True, False, True], [True, True, False]])
-    found = fc.prepare_singles(fc.freeze(scores, values, mask=two)).deletion()
-    for row, mask in enumerate(two):
-        first, second = values[row, mask]
-        alone = fc.prepare_singles(fc.freeze(scores[row, mask], torch.stack([first, second])))
-        assert torch.equal(found[row, mask], alone.deletion())
-    one = torch.tensor([[True, True, True], [False, True, False]])
-    for mask in (one, one[:, :2], one.flip(0)):
-        size = mask.shape[-1]
-        singles = fc.prepare_singles(fc.freeze(scores[:, :size], values[:, :size], mask=mask))
-        with pytest.raises(ValueError, match="`readout` must leave at least one attended key"):
-            singles.deletion()
-    with pytest.raises(ValueError, match="`readout` must leave at least one attended key"):
-        fc.prepare_singles(fc.freeze(scores[:, :1], values[:, :1])).deletion()
-
-
-def test_members_that_are_not_attended_leave_the_quotient_and_groups_need_one_that_is():
-    whole, part = torch.ones(2, 3, 2, dtype=torch.bool), torch.ones(2, 3, 2, dtype=torch.bool)
-    part[0, 1, 0] = part[1, 2, 1] = False
-    assert sparse.require_attended("groups", None) is True
-    assert sparse.require_attended("groups", whole) is True
-    assert sparse.require_attended("groups", part) is False
-    part[0, 1] = False
-    with pytest.raises(ValueError, match="`groups` must each contain an attended key"):
-        sparse.require_attended("groups", part)
-
-
 def test_weights_of_the_remainder_are_summed_as_a_series_up_to_a_log_ratio_of_one(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    readout = fc.freeze(numbers(1, 3), numbers(2, 3, 2))
+    readout = fc.freeze(draw(3, seed=1), draw(3, 2, seed=2))
     t = torch.tensor([1.0, 1.0 - 2.0**-53, 1.0 + 2.0**-52], dtype=torch.float64)
     # Edited probabilities that do not belong to the log ratios tell which form was used.
     moved = response.Reallocation(t, torch.zeros(3).double(), torch.zeros(3).double())
@@ -303,32 +120,11 @@ def test_weights_of_the_remainder_are_summed_as_a_series_up_to_a_log_ratio_of_on
     assert (weights > 0).tolist() == [True, True, False]
 
 
-def test_a_group_with_half_of_the_mass_stays_light_beside_a_heavy_one():
-    prepared = groups_of(5, torch.float64)
-    halves = replace(prepared, rest=torch.tensor([[0.5], [0.5 - 2.0**-54]], dtype=torch.float64))
-    heavy = sparse._with_rest(halves).heavy
-    assert heavy is not None
-    assert heavy.place.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("row", [[0, 1, 1], [1, 0, 1], [2, 2, 0], [0, 3, 0]])
-def test_a_repeated_member_is_found_wherever_it_stands(row: list[int]):
-    readout = fc.freeze(numbers(1, KEYS), numbers(2, KEYS, 2))
-    with pytest.raises(ValueError, match="distinct keys in every row"):
-        fc.prepare(readout, torch.tensor([[0, 1, 2], row]))
-
-
-@pytest.mark.usefixtures("unchecked_shapes")
-def test_increments_of_groups_must_be_tensors():
-    with pytest.raises(TypeError, match=re.escape("`score_delta` must be a torch.Tensor")):
-        groups_of(2, torch.float64).divergence([0.0, 1.0])  # type: ignore[arg-type]
-
-
 def test_opposed_interactions_of_bands_have_finite_gradients():
     edits = torch.zeros(2, KEYS, dtype=torch.float64)
     edits[0, 0] = edits[1, 1] = 50.0  # each takes all the mass, for another key
     leaves = [part.requires_grad_() for part in (torch.zeros(KEYS).double(), *edits.unbind())]
-    result = fc.band_interaction(fc.freeze(leaves[0], numbers(1, KEYS, 3)), *leaves[1:])
+    result = fc.band_interaction(fc.freeze(leaves[0], draw(KEYS, 3, seed=1)), *leaves[1:])
     for gradient in torch.autograd.grad(result.sum(), leaves):
         assert bool(torch.isfinite(gradient).all())
 
@@ -353,7 +149,7 @@ MASS, COUPLING = bands._MOVED, bands._COUPLED
 def test_the_closed_form_serves_while_little_mass_moves_and_the_coupling_is_small(
     masses: tuple[float, float], coupling: float, closed: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    readout = fc.freeze(torch.zeros(2).double(), numbers(1, 2, 3))
+    readout = fc.freeze(torch.zeros(2).double(), draw(2, 3, seed=1))
     zeros = torch.zeros(2).double()
     moves = [
         response.Reallocation(zeros, zeros, torch.tensor([m, -m], dtype=torch.float64))
@@ -364,8 +160,8 @@ def test_the_closed_form_serves_while_little_mass_moves_and_the_coupling_is_smal
     monkeypatch.setattr(bands, "_crossed", lambda *_: crossed)
     # The other form would be a difference of these, which no number can be.
     monkeypatch.setattr(bands, "key_response", lambda *_: torch.full((3,), torch.nan).double())
-    found = fc.band_interaction(readout, zeros, zeros)
-    assert bool(torch.isfinite(found).all()) == closed
+    interaction = fc.band_interaction(readout, zeros, zeros)
+    assert bool(torch.isfinite(interaction).all()) == closed
 
 
 def test_the_closed_form_serves_up_to_a_quarter_of_the_mass_and_a_coupling_of_a_half():
@@ -378,16 +174,16 @@ def test_the_closed_form_serves_up_to_a_quarter_of_the_mass_and_a_coupling_of_a_
 def test_the_normaliser_is_a_sum_of_small_terms_up_to_a_peak_of_one(
     peak: float, near: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    readout = fc.freeze(torch.zeros(2).double(), numbers(1, 2, 3))
+    readout = fc.freeze(torch.zeros(2).double(), draw(2, 3, seed=1))
     readout = replace(readout, log_probs=torch.zeros(2).double())
     monkeypatch.setattr(response, "_excess", lambda _, relative: relative * torch.nan)
     relative = torch.tensor([0.0, peak], dtype=torch.float64)
-    found = response._log_normaliser(readout, relative)
-    assert bool(torch.isnan(found).all()) == near
+    normaliser = response._log_normaliser(readout, relative)
+    assert bool(torch.isnan(normaliser).all()) == near
 
 
 def test_a_rise_is_taken_by_logarithms_beyond_an_increment_of_one():
-    readout = fc.freeze(torch.zeros(4).double(), numbers(1, 4, 3))
+    readout = fc.freeze(torch.zeros(4).double(), draw(4, 3, seed=1))
     # Log-probabilities that do not belong to the probabilities tell which form was used.
     odd = replace(readout, log_probs=torch.full((4,), 5.0).double())
     relative = torch.tensor([-2.0, 1e-9, 1.0, 1 + 2.0**-52], dtype=torch.float64)

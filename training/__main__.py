@@ -30,18 +30,18 @@ def main() -> None:
     for name, value in asdict(Settings()).items():
         if isinstance(value, int | float):
             parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    fields = {name: getattr(given, name) for name in asdict(Settings()) if hasattr(given, name)}
-    if not (given.out / "embedded").exists():
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    fields = {name: getattr(options, name) for name in asdict(Settings()) if hasattr(options, name)}
+    if not (options.out / "embedded").exists():
         train(
             Settings(**fields),
-            given.out,
-            save_every=given.save_every,
-            report_every=given.report_every,
+            options.out,
+            save_every=options.save_every,
+            report_every=options.report_every,
         )
-    if given.install:
-        install(given.out)
+    if options.install:
+        install(options.out)
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ def example(rng: np.random.Generator, records: int, final: bool) -> Row:
         pieces.append((tasks.NOTE * int(rng.integers(1, 17)), False))
     if blank:
         pieces.append(("\n", False))
-    asked = rng.permutation(sorted(answers))[: int(rng.integers(2, 5)) if final else 8]
-    for turn, name in enumerate(map(str, asked)):
+    questions = rng.permutation(sorted(answers))[: int(rng.integers(2, 5)) if final else 8]
+    for turn, name in enumerate(map(str, questions)):
         if chat and turn:
             pieces.append(("<|im_start|>user\n", False))
         ending = "<|im_end|>\n<|im_start|>assistant\n" if chat else ""
@@ -66,8 +66,8 @@ def _world(
         names = [f"{n:02d}" for n in numbers]
         return names, values, dict(zip(names, values, strict=True))
     if task == "ordered":
-        held = rng.permutation(99)[: int(rng.integers(1, max(2, count // 2) + 1))] + 1
-        names = [f"{n:02d}" for n in held[rng.integers(0, len(held), count)]]
+        places = rng.permutation(99)[: int(rng.integers(1, max(2, count // 2) + 1))] + 1
+        names = [f"{n:02d}" for n in places[rng.integers(0, len(places), count)]]
         return names, values, dict(zip(names, values, strict=True))
     pair = [str(name) for name in rng.choice(tasks.CATEGORIES, 2, replace=False)]
     right = [labels[n] for n in rng.permutation(len(labels))[:2]]

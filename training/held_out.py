@@ -17,19 +17,19 @@ COUNT = 2000
 @torch.no_grad()
 def held_out(model: Qwen2ForCausalLM, encoder: Encoder) -> list[dict[str, object]]:
     """Accuracy over the whole vocabulary on prompts never trained on, per task and form."""
-    found = []
+    rows = []
     for form in ("chat", "plain"):
         for n, task in enumerate(TASKS):
             rng = np.random.default_rng(np.random.SeedSequence([HELD_OUT, n]))
-            found.append(
+            rows.append(
                 measure(model, encoder, task, form, [tasks.draw(task, rng) for _ in range(COUNT)])
             )
             rng = np.random.default_rng(np.random.SeedSequence([HELD_OUT, 10 + n]))
             noted = [tasks.draw(task, rng, notes=16) for _ in range(COUNT // 2)]
-            found.append(measure(model, encoder, f"{task} with 16 notes", form, noted))
+            rows.append(measure(model, encoder, f"{task} with 16 notes", form, noted))
         pairs = [prompt for pair in range(COUNT // 2) for prompt in tasks.retrieval_pair(pair)]
-        found.append(measure(model, encoder, "the paper's retrieval pairs", form, pairs))
-    return found
+        rows.append(measure(model, encoder, "the paper's retrieval pairs", form, pairs))
+    return rows
 
 
 def measure(
@@ -47,10 +47,10 @@ def measure(
         for n, row in enumerate(ids):
             padded[n, : len(row)] = torch.tensor(row)
         logits = model(input_ids=padded, use_cache=False).logits[torch.arange(len(ids)), last]
-        wanted = torch.tensor([label["AB".index(prompt.answer)] for prompt in part])
-        right += int((logits.argmax(-1) == wanted).sum())
+        labels = torch.tensor([label["AB".index(prompt.answer)] for prompt in part])
+        right += int((logits.argmax(-1) == labels).sum())
         chosen = torch.tensor(label)[logits[:, label].argmax(-1)]
-        between += int((chosen == wanted).sum())
+        between += int((chosen == labels).sum())
     count = len(prompts)
     return {
         "prompts": name,

@@ -21,12 +21,12 @@ def losses(
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Summed loss on answers, summed loss on the rest of the text, and the number of right answers."""
     hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-    wanted, is_answer, is_text = ids[:, 1:], answers[:, 1:], ~(answers | padding)[:, 1:]
+    targets, is_answer, is_text = ids[:, 1:], answers[:, 1:], ~(answers | padding)[:, 1:]
     logits = model.lm_head(hidden[is_answer])
-    right = int((logits.argmax(-1) == wanted[is_answer]).sum())
+    right = int((logits.argmax(-1) == targets[is_answer]).sum())
     entropy = functools.partial(torch.nn.functional.cross_entropy, reduction="sum")
-    text_loss = entropy(model.lm_head(hidden[is_text]), wanted[is_text])
-    return entropy(logits, wanted[is_answer]), text_loss, right
+    text_loss = entropy(model.lm_head(hidden[is_text]), targets[is_text])
+    return entropy(logits, targets[is_answer]), text_loss, right
 
 
 def backward(
@@ -50,8 +50,10 @@ def rate_at(step: int, settings: Settings) -> float:
     """Linear warm-up, then a cosine down to a small share of the top rate."""
     if step < settings.warmup:
         return settings.rate * (step + 1) / settings.warmup
-    done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
-    share = settings.final_rate + (1 - settings.final_rate) * 0.5 * (1 + math.cos(math.pi * done))
+    progress = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+    share = settings.final_rate + (1 - settings.final_rate) * 0.5 * (
+        1 + math.cos(math.pi * progress)
+    )
     return settings.rate * share
 
 

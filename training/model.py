@@ -53,7 +53,9 @@ def prepare_heads(model: Qwen2ForCausalLM, settings: Settings, names: list[int])
     layers: Any = model.model.layers
     first, second = layers[0].self_attn, layers[1].self_attn
     code = torch.linalg.qr(torch.randn(settings.width, width)).Q.T
-    named, asked = torch.linalg.qr(torch.randn(settings.width, 2 * width)).Q.split(width, dim=1)
+    name_space, query_space = torch.linalg.qr(torch.randn(settings.width, 2 * width)).Q.split(
+        width, dim=1
+    )
     embedding = model.model.embed_tokens.weight
     others = torch.tensor([n for n in range(len(embedding)) if n not in set(names)])
     embedding[others] -= embedding[others] @ code.T @ code
@@ -66,11 +68,11 @@ def prepare_heads(model: Qwen2ForCausalLM, settings: Settings, names: list[int])
         first.q_proj.bias[head * width + fast] = size * torch.cos(-speeds * distance)
         first.q_proj.bias[head * width + half + fast] = size * torch.sin(-speeds * distance)
         if distance > 1:
-            written = named if distance == 2 else asked
+            written = name_space if distance == 2 else query_space
             first.o_proj.weight[:, head * width : (head + 1) * width] = settings.written * written
     for group in range(settings.groups):
         match = settings.matching * torch.randn(len(slow), width)
-        second.k_proj.weight[group * width + slow] = match @ named.T
+        second.k_proj.weight[group * width + slow] = match @ name_space.T
         for head in range(settings.heads):
             if head * settings.groups // settings.heads == group:
-                second.q_proj.weight[head * width + slow] = match @ asked.T
+                second.q_proj.weight[head * width + slow] = match @ query_space.T

@@ -26,7 +26,7 @@ def intervene(model: Any, ids: Tensor, edits: list[Edit]) -> Tensor:
     places = [[min(i, len(edit.tokens) - 1) for i in range(most)] for edit in edits]
     pairs = list(zip(edits, places, strict=True))
     where = [[edit.tokens[i] for i in place] for edit, place in pairs]
-    _, found = model(
+    _, output = model(
         {"input_ids": ids.expand(len(edits), -1)},
         source_representations=[
             torch.stack([edit.keys[place] for edit, place in pairs]),
@@ -35,7 +35,7 @@ def intervene(model: Any, ids: Tensor, edits: list[Edit]) -> Tensor:
         unit_locations={"sources->base": (None, [where, where])},
         use_cache=False,
     )
-    return margin(found.logits)
+    return margin(output.logits)
 
 
 if __name__ == "__main__":

@@ -58,10 +58,10 @@ class Plain:
 
     @cached_property
     def model(self) -> Any:
-        found = AutoModelForCausalLM.from_pretrained(
+        model = AutoModelForCausalLM.from_pretrained(
             self.directory, dtype=torch.float32, attn_implementation="eager", local_files_only=True
         )
-        return found.eval().requires_grad_(False)
+        return model.eval().requires_grad_(False)
 
     @cached_property
     def ids(self) -> Tensor:
@@ -81,14 +81,14 @@ class Plain:
         """Spans of two to four tokens that wander over the prompt, half way to the donor or all the way."""
         own = self._projections(self.ids)
         donor = self._projections(torch.cat([self.ids[:, :-1].flip(1), self.ids[:, -1:]], 1))
-        found = []
+        edits = []
         for n in range(count):
             start = 1 + n % (TOKENS - 6)
             where = list(range(start, start + 2 + n % 3))
             pairs = zip(own, donor, strict=True)
             keys, values = (torch.lerp(a[where], b[where], 0.5 + 0.5 * (n % 2)) for a, b in pairs)
-            found.append(Edit(where, keys, values))
-        return found
+            edits.append(Edit(where, keys, values))
+        return edits
 
     def run(self, edits: list[Edit]) -> Tensor:
         """One forward pass in which hooks put the new keys and values into their places."""
@@ -134,31 +134,31 @@ class Plain:
 
     def _projections(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Keys before their rotation, and values, of all tokens."""
-        seen: list[Tensor] = []
+        vectors: list[Tensor] = []
         modules = (self.attention.k_proj, self.attention.v_proj)
-        hooks = [m.register_forward_hook(lambda _m, _i, o: seen.append(o[0])) for m in modules]
+        hooks = [m.register_forward_hook(lambda _m, _i, o: vectors.append(o[0])) for m in modules]
         self.model(input_ids=ids, use_cache=False)
         for hook in hooks:
             hook.remove()
-        return seen[0], seen[1]
+        return vectors[0], vectors[1]
 
 
 @contextmanager
 def hooked(module: Any, edits: list[Edit], part: str) -> Iterator[None]:
     """A forward hook that writes every row's own edit into what the module gives."""
-    hook = module.register_forward_hook(lambda _m, _i, given: put(given, edits, part))
+    hook = module.register_forward_hook(lambda _m, _i, output: put(output, edits, part))
     try:
         yield
     finally:
         hook.remove()
 
 
-def put(given: Tensor, edits: list[Edit], part: str) -> Tensor:
+def put(output: Tensor, edits: list[Edit], part: str) -> Tensor:
     """Write each row's `part`, "keys" or "values", into (rows, tokens, ...)."""
     for row, edit in enumerate(edits):
         new: Tensor = getattr(edit, part)
-        given[row, edit.tokens] = new.view(len(edit.tokens), *given.shape[2:])
-    return given
+        output[row, edit.tokens] = new.view(len(edit.tokens), *output.shape[2:])
+    return output
 
 
 def margin(logits: Tensor) -> Tensor:
@@ -171,21 +171,21 @@ def measure(package: str, ways: Callable[[Plain], dict[str, Way]]) -> None:
     parser = argparse.ArgumentParser(description="Run by bench/peers.py.")
     parser.add_argument("directory", help="the converted checkpoint")
     parser.add_argument("edits", type=int)
-    given = parser.parse_args()
-    plain = Plain(given.directory)
+    options = parser.parse_args()
+    plain = Plain(options.directory)
     with torch.no_grad():
-        edits = plain.edits(given.edits)
+        edits = plain.edits(options.edits)
         compared = {"plain": Way(plain.run, 1), **ways(plain)}
         check(plain, edits, compared)
         seconds = take_turns({name: partial(all_of, way, edits) for name, way in compared.items()})
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
-    found = {
+    figures = {
         "version": importlib.metadata.version(package),
         **versions,
         "threads": torch.get_num_threads(),
-        "rates": {name: given.edits / spent for name, spent in seconds.items()},
+        "rates": {name: options.edits / spent for name, spent in seconds.items()},
     }
-    print(json.dumps(found))
+    print(json.dumps(figures))
 
 
 def check(plain: Plain, edits: list[Edit], ways: dict[str, Way]) -> None:

@@ -43,8 +43,8 @@ def with_hooks(model: Any, below: Tensor, edits: list[Edit]) -> Tensor:
         below.expand(len(edits), -1, -1),
         start_at_layer=LAYER,
         fwd_hooks=[
-            (KEYS, lambda given, hook: put(given, edits, "keys")),
-            (VALUES, lambda given, hook: put(given, edits, "values")),
+            (KEYS, lambda output, hook: put(output, edits, "keys")),
+            (VALUES, lambda output, hook: put(output, edits, "values")),
         ],
     )
     return margin(logits)

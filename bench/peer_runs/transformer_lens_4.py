@@ -24,8 +24,8 @@ def with_hooks(model: Any, ids: Tensor, edits: list[Edit]) -> Tensor:
     logits = model.run_with_hooks(
         ids.expand(len(edits), -1),
         fwd_hooks=[
-            (KEYS, lambda given, hook: put(given, edits, "keys")),
-            (VALUES, lambda given, hook: put(given, edits, "values")),
+            (KEYS, lambda output, hook: put(output, edits, "keys")),
+            (VALUES, lambda output, hook: put(output, edits, "values")),
         ],
     )
     return margin(logits)

@@ -17,8 +17,8 @@ from typing import Any, Generic, cast
 
 from finite_calculus import rounding
 from proofs.numeric import audit_records, record_files, stability
-from proofs.numeric.audit_records import Found
-from proofs.numeric.checks import CHECKS, Outcome, checks_of
+from proofs.numeric.audit_records import Result
+from proofs.numeric.checks import CHECKS, CheckResult, checks_of
 from proofs.numeric.comparison import BATCH, Comparison, Place, Tally
 from proofs.numeric.parallel import Progress, parallel
 from proofs.numeric.sources import fingerprint
@@ -41,13 +41,13 @@ def selected(function: str | None) -> list[str]:
         return list(CHECKS)
     if function in CHECKS:
         return [function]
-    found = [check.function for check in checks_of(function)]
-    if not found:
-        known = ", ".join(sorted(CHECKS))
+    names = [check.function for check in checks_of(function)]
+    if not names:
+        choices = ", ".join(sorted(CHECKS))
         raise ValueError(
-            f"`function` must be a checked function; got {function!r}. Known: {known}."
+            f"`function` must be a checked function; got {function!r}. Known: {choices}."
         )
-    return found
+    return names
 
 
 def audit(
@@ -59,7 +59,7 @@ def audit(
     jobs: int | None = None,
     out: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
-) -> Iterator[Outcome]:
+) -> Iterator[CheckResult]:
     """Audit each check in each dtype; with `out`, keep records there and skip what is already done."""
     jobs = jobs or os.cpu_count() or 1
     with contextlib.ExitStack() as stack:
@@ -88,7 +88,7 @@ def audit(
                 lost, part = _complete(work, saved.get("stability"), jobs, stage, progress)
                 if (whole := {**record, "stability": part}) != saved:
                     keep(whole)
-            yield Outcome(tally, lost)
+            yield CheckResult(tally, lost)
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class _Piece:
 
 
 @dataclass(frozen=True)
-class _Work(Generic[Found]):
+class _Work(Generic[Result]):
     """A measurement to be made: its settings, what it starts from, how a piece is run, the pieces."""
 
     settings: dict[str, Any]
-    start: Found
-    run: Callable[[_Piece], Found]
+    start: Result
+    run: Callable[[_Piece], Result]
     pieces: list[_Piece]
 
 
@@ -137,12 +137,12 @@ def _pieces(
 
 
 def _complete(
-    work: _Work[Found],
+    work: _Work[Result],
     saved: dict[str, Any] | None,
     jobs: int,
     stage: str,
     progress: Progress,
-) -> tuple[Found, dict[str, Any]]:
+) -> tuple[Result, dict[str, Any]]:
     """The measurement and its part of the record: the saved one if that will do, else made now."""
     cases, size = work.settings["cases"], work.pieces[0].cases
     kept = audit_records.kept(type(work.start), saved, work.settings)

@@ -20,7 +20,7 @@ from proofs.numeric.stability import Stability, lost_bits
 _PACKAGES = ("torch", "numpy", "python-flint")
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-Found = TypeVar("Found", Tally, Stability)
+Result = TypeVar("Result", Tally, Stability)
 Measured = TypeVar("Measured", Sample, float)
 
 
@@ -39,26 +39,28 @@ class Replay(Generic[Measured]):
 
 
 def part(
-    found: Tally | Stability, name: str, dtype: str, settings: dict[str, Any]
+    record: Tally | Stability, name: str, dtype: str, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """What was found as plain data, with its settings and the inputs of its worst case."""
-    data = asdict(found)
-    if isinstance(found, Tally):
-        data["slack"] = {str(bin_): count for bin_, count in sorted(found.slack.items())}
-        data["slack_quantiles"] = {str(q): found.slack_quantile(q) for q in _QUANTILES}
+    """A result as plain data, with its settings and the inputs of its worst case."""
+    data = asdict(record)
+    if isinstance(record, Tally):
+        data["slack"] = {str(bin_): count for bin_, count in sorted(record.slack.items())}
+        data["slack_quantiles"] = {str(q): record.slack_quantile(q) for q in _QUANTILES}
     inputs = None
-    if (worst := found.worst) is not None:
+    if (worst := record.worst) is not None:
         inputs = _saved(CHECKS[name].batch(dtype, worst.seed, worst.count).only(worst.index))
     versions = {package: version(package) for package in _PACKAGES}
     return {"settings": settings, "versions": versions, **data, "inputs": inputs}
 
 
-def kept(kind: type[Found], saved: dict[str, Any] | None, settings: dict[str, Any]) -> Found | None:
-    """What was found earlier with at least as many cases, same seed and sources; None if nothing was."""
+def kept(
+    kind: type[Result], saved: dict[str, Any] | None, settings: dict[str, Any]
+) -> Result | None:
+    """An earlier result with at least as many cases, same seed and sources; None if nothing was."""
     if not saved:
         return None
-    made = saved["settings"]
-    if made["cases"] < settings["cases"] or made != {**settings, "cases": made["cases"]}:
+    earlier = saved["settings"]
+    if earlier["cases"] < settings["cases"] or earlier != {**settings, "cases": earlier["cases"]}:
         return None
     fields = {name: saved[name] for name in kind.__dataclass_fields__}
     fields["worst"] = Place(**fields["worst"]) if fields["worst"] else None

@@ -113,9 +113,9 @@ def rounded(arrays: dict[str, np.ndarray], dtype: type) -> dict[str, np.ndarray]
 
 def masks(rng: Rng, count: int, keys: int) -> np.ndarray:
     """Every third case attends a random subset that is never empty."""
-    found = rng.random((count, keys)) < 0.6
-    found[np.arange(count), rng.integers(keys, size=count)] = True
-    return found | (rng.random((count, 1)) < 0.7)
+    attended = rng.random((count, keys)) < 0.6
+    attended[np.arange(count), rng.integers(keys, size=count)] = True
+    return attended | (rng.random((count, 1)) < 0.7)
 
 
 def bank(rng: Rng, dtype: type, count: int) -> Batch:

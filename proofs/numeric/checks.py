@@ -1,4 +1,4 @@
-"""Every numerical check of the core by the public function it belongs to, and what running one finds."""
+"""Every numerical check of the core by the public function it belongs to, and the result of running one."""
 
 from dataclasses import dataclass
 
@@ -22,8 +22,8 @@ _BUILDERS = {
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What was found of one check in one precision; a property has no reference to be held to."""
+class CheckResult:
+    """One check in one precision; the stability of a property, which has no reference, is None."""
 
     tally: Tally
     stability: Stability | None
@@ -47,5 +47,5 @@ def builder(name: str) -> str:
 
 def checks_of(function: str) -> list[Check]:
     """The checks of one public function or class, given with or without its module; may be empty."""
-    wanted = builder(function.rsplit(".", 1)[-1])
-    return [check for name, check in CHECKS.items() if builder(name) == wanted]
+    owner = builder(function.rsplit(".", 1)[-1])
+    return [check for name, check in CHECKS.items() if builder(name) == owner]

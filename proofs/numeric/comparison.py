@@ -87,7 +87,7 @@ class Comparison(_Drawn):
         mpmath repeats the first reference, as a second opinion.
         """
         for index, (values, bounds) in enumerate(self._computed(batch)):
-            case = plain(batch.case(index))
+            case = as_lists(batch.case(index))
             exact, bits = prove(self.reference, case, bounds)
             if index == 0 and not agree(exact, second_opinion(self.reference, case, bits)):
                 raise ArithmeticError(f"mpmath and Arb disagree on {self.function} for {case}")
@@ -182,10 +182,10 @@ class Tally:
 
     def slack_quantile(self, fraction: float) -> float:
         """Bound over actual at a quantile, to the width of a bin; infinite if no case had an error."""
-        wanted, seen = fraction * self.slack.total(), 0
+        target, cases_below = fraction * self.slack.total(), 0
         for bin_, count in sorted(self.slack.items()):
-            seen += count
-            if seen >= wanted:
+            cases_below += count
+            if cases_below >= target:
                 return 2.0 ** (bin_ / _BINS)
         return math.inf
 
@@ -216,7 +216,7 @@ def tensors(case: Case) -> Case:
     return {name: _tensor(item, lambda tensor: tensor) for name, item in case.items()}
 
 
-def plain(case: Case) -> Case:
+def as_lists(case: Case) -> Case:
     """The case for a reference: nested lists of Python numbers, the floats exact."""
     return {
         name: item.tolist() if isinstance(item, np.ndarray | np.generic) else item

@@ -1,23 +1,19 @@
 """Every float32 there is: the scalar kernels on all 2^32 bit patterns, against float64.
 
-The float64 references are other formulas than the kernels' own. They only have to be right to a few
-parts in 2^40 to measure an error in units in the last place of float32; how far they are off is itself
-measured in Arb on a sample, and the worst arguments found are decided by Arb. At the infinities a
-kernel must give the value that is stated for it, and NaN at every NaN.
+How far the float64 references are off is itself measured in Arb on a sample, and the worst arguments are
+decided by Arb. At the infinities a kernel must give the value that is stated for it, and NaN at every NaN.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import flint
 import numpy as np
 import torch
-from torch import Tensor
 
-from finite_calculus import phi, response, rotary
 from proofs.numeric import record_files
+from proofs.numeric.kernels import KERNELS, Kernel
 from proofs.numeric.parallel import Progress, parallel
 from proofs.numeric.sources import fingerprint
 from proofs.references.numbers import arb_precision
@@ -35,20 +31,6 @@ _ARB_BITS = 800
 _EXPONENTS = 23, -149
 _LARGEST = float(np.finfo(np.float32).max)
 _SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A float32 function of one number, its float64 reference and its exact value in Arb.
-
-    `at_infinity` are its values at −∞ and ∞; an infinite angle has none.
-    """
-
-    name: str
-    compute: Callable[[Tensor], Tensor]
-    reference: Callable[[np.ndarray], np.ndarray]
-    exact: Callable[[flint.arb], flint.arb]
-    at_infinity: tuple[float, float] = (math.nan, math.nan)
 
 
 @dataclass
@@ -113,32 +95,32 @@ def sweep(
 
 
 def _sweep(name: str, jobs: int, pieces: int | None, progress: Progress) -> Sweep:
-    found = Sweep(name)
+    whole = Sweep(name)
     items = [(name, piece) for piece in range(_PATTERNS // _PIECE)][:: _stride(pieces)]
     for _, part in parallel(lambda d, t: progress(f"{name} float32", d, t), _try, items, jobs):
-        found.merge(part)
-    if found.reference_error > _REFERENCE:
+        whole.merge(part)
+    if whole.reference_error > _REFERENCE:
         raise ArithmeticError(
-            f"the float64 reference of {name} is off by {found.reference_error:.1e}: it cannot tell "
+            f"the float64 reference of {name} is off by {whole.reference_error:.1e}: it cannot tell "
             f"units in the last place of float32"
         )
-    found.worst = sorted(((_decide(name, x), x) for _, x in found.worst), reverse=True)
-    return found
+    whole.worst = sorted(((_decide(name, x), x) for _, x in whole.worst), reverse=True)
+    return whole
 
 
-def ulps(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """|found − exact| in float32 units in the last place of the exact value.
+def ulps(computed: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """|computed − exact| in float32 units in the last place of the exact value.
 
     Infinity counts as the next number after the largest, so that an overflow one step too early or
     too late is one unit.
     """
     beyond = np.ldexp(1.0, 128)
     exact = np.clip(exact, -beyond, beyond)
-    found = np.clip(found.astype(np.float64), -beyond, beyond)
+    computed = np.clip(computed.astype(np.float64), -beyond, beyond)
     _, exponent = np.frexp(np.minimum(np.abs(exact), _LARGEST))
     mantissa_bits, smallest = _EXPONENTS
     unit = np.ldexp(1.0, np.maximum(exponent - 1 - mantissa_bits, smallest))
-    return np.abs(found - exact) / unit
+    return np.abs(computed - exact) / unit
 
 
 def _stride(pieces: int | None) -> int:
@@ -147,35 +129,35 @@ def _stride(pieces: int | None) -> int:
 
 def _try(item: tuple[str, int]) -> Sweep:
     name, piece = item
-    found = Sweep(name)
+    whole = Sweep(name)
     for start in range(piece * _PIECE, (piece + 1) * _PIECE, _SLICE):
-        found.merge(_slice(name, start))
-    return found
+        whole.merge(_slice(name, start))
+    return whole
 
 
 def _slice(name: str, start: int) -> Sweep:
     kernel = KERNELS[name]
     x = np.arange(start, start + _SLICE, dtype=np.uint32).view(np.float32)
-    found = Sweep(name)
+    whole = Sweep(name)
     for part, measure in ((x[np.isfinite(x)], _finite), (x[~np.isfinite(x)], _not_finite)):
         if len(part):
-            found.merge(measure(kernel, part, start))
-    return found
+            whole.merge(measure(kernel, part, start))
+    return whole
 
 
 def _not_finite(kernel: Kernel, x: np.ndarray, start: int) -> Sweep:
     below, above = kernel.at_infinity
     stated = np.select([x == np.inf, x == -np.inf], [above, below], np.nan)
-    found = kernel.compute(torch.from_numpy(x)).numpy()
-    right = (found == stated) | (np.isnan(found) & np.isnan(stated))
+    values = kernel.compute(torch.from_numpy(x)).numpy()
+    right = (values == stated) | (np.isnan(values) & np.isnan(stated))
     return Sweep(kernel.name, len(x), int((~right).sum()))
 
 
 def _finite(kernel: Kernel, x: np.ndarray, start: int) -> Sweep:
     with np.errstate(all="ignore"):
         exact = kernel.reference(x.astype(np.float64))
-        found = kernel.compute(torch.from_numpy(x)).numpy()
-        errors = ulps(found, exact)
+        values = kernel.compute(torch.from_numpy(x)).numpy()
+        errors = ulps(values, exact)
     missing = np.isnan(errors)
     errors[missing] = np.inf
     worst = np.argpartition(errors, -_KEPT)[-_KEPT:] if len(x) > _KEPT else np.arange(len(x))
@@ -201,109 +183,20 @@ def _sample_error(kernel: Kernel, x: np.ndarray, reference: np.ndarray, seed: in
 def _decide(name: str, x: float) -> float:
     """The error at one argument in units in the last place, the exact value from Arb."""
     kernel = KERNELS[name]
-    found = kernel.compute(torch.tensor([x], dtype=torch.float32)).numpy()
-    if np.isnan(found[0]):
+    value = kernel.compute(torch.tensor([x], dtype=torch.float32)).numpy()
+    if np.isnan(value[0]):
         return math.inf
     with arb_precision(_ARB_BITS):
         exact = kernel.exact(flint.arb(x))
         coarse = float(exact.mid())
         unit = ulps(np.zeros(1), np.array([coarse]))[0]
-        if not np.isfinite(found[0]) or unit == 0:
-            return float(ulps(found, np.array([coarse]))[0])
+        if not np.isfinite(value[0]) or unit == 0:
+            return float(ulps(value, np.array([coarse]))[0])
         step = abs(coarse) / unit
-        return float((abs(flint.arb(float(found[0])) - exact) / flint.arb(step)).mid())
+        return float((abs(flint.arb(float(value[0])) - exact) / flint.arb(step)).mid())
 
 
 def _from_record(record: dict) -> Sweep:
     worst = [tuple(pair) for pair in record["worst"]]
     names = ("kernel", "inputs", "violations", "reference_error")
     return Sweep(**{name: record[name] for name in names}, worst=worst)
-
-
-# ---- references: the quotients as they are defined, and a series where they cancel ----
-
-_NEAR = 0.25
-_INVERSE_FACTORIALS = 1 / np.cumprod(np.r_[1.0, np.arange(1.0, 24.0)])
-
-
-def _phi1(x: np.ndarray) -> np.ndarray:
-    safe = np.where(x == 0, 1.0, x)
-    return np.where(x == 0, 1.0, np.expm1(safe) / safe)
-
-
-def _phi2(x: np.ndarray) -> np.ndarray:
-    near = np.abs(x) < _NEAR
-    far = np.where(near, 1.0, x)
-    quotient = np.where(
-        far > 300, (np.exp(far / 2) / far) ** 2, (np.expm1(far) - far) / (far * far)
-    )
-    return np.where(near, _series(np.where(near, x, 0.0), _INVERSE_FACTORIALS[2:]), quotient)
-
-
-def _cos_minus_one(x: np.ndarray) -> np.ndarray:
-    """−2t²/(1 + t²) with t = tan(θ/2), where the kernel squares a sine."""
-    tangent = np.tan(x / 2)
-    return -2 / (1 + 1 / (tangent * tangent))
-
-
-def _sin_minus_angle(x: np.ndarray) -> np.ndarray:
-    near = np.abs(x) < _NEAR
-    small = np.where(near, x, 0.0)
-    terms = _INVERSE_FACTORIALS[3::2] * np.resize([-1.0, 1.0], len(_INVERSE_FACTORIALS[3::2]))
-    return np.where(near, small**3 * _series(small * small, terms), np.sin(x) - x)
-
-
-def _probability_factor(x: np.ndarray) -> np.ndarray:
-    """e^t − 1 below zero and 1 − e^{−t} above, by way of the hyperbolic tangent."""
-    half = np.tanh(-np.abs(x) / 2)
-    return np.sign(x) * np.abs(2 * half / (1 - half))
-
-
-def _series(x: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    return np.polynomial.polynomial.polyval(x, coefficients)
-
-
-def _change(t: Tensor) -> Tensor:
-    return response._difference(torch.ones_like(t), torch.ones_like(t), t)
-
-
-def _exact_change(t: flint.arb) -> flint.arb:
-    return t.expm1() if t < 0 else -(-t).expm1()
-
-
-def _at_zero(value: float, elsewhere: Callable[[flint.arb], flint.arb]) -> Callable:
-    return lambda x: flint.arb(value) if x == 0 else elsewhere(x)
-
-
-KERNELS: dict[str, Kernel] = {
-    kernel.name: kernel
-    for kernel in (
-        Kernel(
-            "phi1",
-            phi.phi1,
-            _phi1,
-            _at_zero(1.0, lambda x: x.expm1() / x),
-            (0.0, math.inf),
-        ),
-        Kernel(
-            "phi2",
-            phi.phi2,
-            _phi2,
-            _at_zero(0.5, lambda x: (x.expm1() - x) / (x * x)),
-            (0.0, math.inf),
-        ),
-        Kernel(
-            "cos_minus_one",
-            rotary.cos_minus_one,
-            _cos_minus_one,
-            lambda x: -2 * (x / 2).sin() ** 2,
-        ),
-        Kernel(
-            "sin_minus_angle",
-            rotary.sin_minus_angle,
-            _sin_minus_angle,
-            lambda x: x.sin() - x,
-        ),
-        Kernel("probability_change", _change, _probability_factor, _exact_change, (-1.0, 1.0)),
-    )
-}

@@ -26,8 +26,8 @@ def parallel(
     context = multiprocessing.get_context("fork")
     with context.Pool(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         pairs = ((work, item) for item in items)
-        for count, done in enumerate(pool.imap_unordered(_call, pairs), 1):
-            yield done
+        for count, pair in enumerate(pool.imap_unordered(_call, pairs), 1):
+            yield pair
             report(count, len(items))
 
 

@@ -10,7 +10,7 @@ import torch
 import finite_calculus as fc
 from proofs.numeric import cases
 from proofs.numeric.cases import Batch, Case, Rng
-from proofs.numeric.comparison import Pairs, plain, tensors, tracked
+from proofs.numeric.comparison import Pairs, as_lists, tensors, tracked
 from proofs.references import restoration as of_cache
 from proofs.references.numbers import PROVEN_BITS, arb_precision, distance, prove
 
@@ -28,29 +28,29 @@ def evictions_respect_the_budget(batch: Batch) -> Iterator[Pairs]:
     errors = _deletion_errors(batch)
     for index in range(len(batch)):
         case = batch.case(index)
-        given, budget = tensors(case), float(case["budget"])
-        readout = fc.freeze(given["scores"], given["values"])
+        inputs, budget = tensors(case), float(case["budget"])
+        readout = fc.freeze(inputs["scores"], inputs["values"])
         groups = torch.eye(readout.keys, dtype=torch.bool)
-        plan = fc.select_evictions(readout, groups, given["output_projection"], budget)
+        plan = fc.select_evictions(readout, groups, inputs["output_projection"], budget)
         pairs: Pairs = [(distortion, budget) for distortion in plan.distortions]
         for last, distortion in enumerate(plan.distortions, 1):
-            gone = frozenset(plan.evicted[:last])
-            bound = errors[gone][index]
-            kept = np.array([key not in gone for key in range(readout.keys)])
-            exact, _ = prove(of_cache.kept_distortion, plain({**case, "kept": kept}), [bound])
+            evicted = frozenset(plan.evicted[:last])
+            bound = errors[evicted][index]
+            kept = np.array([key not in evicted for key in range(readout.keys)])
+            exact, _ = prove(of_cache.kept_distortion, as_lists({**case, "kept": kept}), [bound])
             pairs.append((distance(distortion, exact[0]), bound))
         yield pairs
 
 
 def _deletion_errors(batch: Batch) -> dict[frozenset[int], list[float]]:
     """For every set of deleted keys, bounds on the rounding of ‖Σ_h Δy_h W_o‖ in each case."""
-    given = tracked(batch.joined())
-    readout = fc.freeze(given["scores"], given["values"])
+    inputs = tracked(batch.joined())
+    readout = fc.freeze(inputs["scores"], inputs["values"])
     every = range(readout.keys)
     sets = [frozenset(s) for size in every[1:] for s in itertools.combinations(every, size)]
-    gone = torch.tensor([[key in chosen for key in every] for chosen in sets])
-    response = fc.deletion_response(readout, gone).movedim(-3, -2)
-    write = fc.project(response, given["output_projection"])
+    removed = torch.tensor([[key in chosen for key in every] for chosen in sets])
+    response = fc.deletion_response(readout, removed).movedim(-3, -2)
+    write = fc.project(response, inputs["output_projection"])
     errors = fc.error_of(torch.linalg.vector_norm(write, dim=-1)).unbind(-1)
     return dict(zip(sets, (each.tolist() for each in errors), strict=True))
 
@@ -60,20 +60,20 @@ def greedy_restoration_takes_the_best(batch: Batch) -> Iterator[Pairs]:
 
     Up to the rounding of the two scores compared, and of the error itself.
     """
-    given = tensors(batch.joined())
-    cache = fc.CachePair(*[given[name] for name in _CACHE])
+    inputs = tensors(batch.joined())
+    cache = fc.CachePair(*[inputs[name] for name in _CACHE])
     # With every entry restored there is nothing left to choose.
     steps = min(2, cache.scores.shape[-1] - 1)
-    plan = fc.restore_greedily(cache, given["output_projection"], steps)
+    plan = fc.restore_greedily(cache, inputs["output_projection"], steps)
     pairs: list[Pairs] = [[] for _ in range(len(batch))]
     for step in range(steps):
         scores, _ = _benefit_errors(batch)
         for index, restored in enumerate(plan.restored.tolist()):
-            exact, _ = prove(of_cache.exact, plain(batch.case(index)), scores[index])
-            taken, bounds = restored[step], scores[index]
+            exact, _ = prove(of_cache.exact, as_lists(batch.case(index)), scores[index])
+            choice, bounds = restored[step], scores[index]
             left = [key for key in range(len(exact)) if key not in restored[:step]]
             pairs[index] += [
-                (_excess(exact[key], exact[taken]), bounds[key] + bounds[taken]) for key in left
+                (_excess(exact[key], exact[choice]), bounds[key] + bounds[choice]) for key in left
             ]
         batch = _with_restored(batch, plan.restored[:, step].numpy())
         _, lengths = _benefit_errors(batch)
@@ -88,16 +88,16 @@ def _write_error(case: Case, bound: float) -> flint.arb:
     """‖o − o_original‖; exactly zero, which no ball can be proven to be, where nothing is corrupted."""
     if all(np.array_equal(case[name], case[f"original_{name}"]) for name in ("scores", "values")):
         return flint.arb(0)
-    (exact,), _ = prove(of_cache.write_error, plain(case), [bound])
+    (exact,), _ = prove(of_cache.write_error, as_lists(case), [bound])
     return exact
 
 
 def _benefit_errors(batch: Batch) -> tuple[list[list[float]], list[float]]:
     """Bounds on the rounding of the exact benefits and of ‖e‖, for every case."""
-    given = tracked(batch.joined())
-    cache = fc.CachePair(*[given[name] for name in _CACHE])
-    benefits = fc.restoration_scores(cache, given["output_projection"], "exact")
-    norms = torch.linalg.vector_norm(cache.write_error(given["output_projection"]), dim=-1)
+    inputs = tracked(batch.joined())
+    cache = fc.CachePair(*[inputs[name] for name in _CACHE])
+    benefits = fc.restoration_scores(cache, inputs["output_projection"], "exact")
+    norms = torch.linalg.vector_norm(cache.write_error(inputs["output_projection"]), dim=-1)
     return fc.error_of(benefits).tolist(), fc.error_of(norms).tolist()
 
 

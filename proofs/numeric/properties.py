@@ -59,20 +59,20 @@ def preserving_directions_preserve(case: Case) -> Pairs:
     """Moving the query along the kernel changes no relative score beyond the singular value tolerance."""
     features = tensors(case)["features"]
     keys, model = features.shape[0], features.shape[1] - 1
-    found = fc.preserving_directions(features)
+    directions = fc.preserving_directions(features)
     rows = fc.relative_features(features, 0).double()
-    largest = float(found.singular_values.max())
-    moved = torch.matmul(rows, found.basis.double())
+    largest = float(directions.singular_values.max())
+    moved = torch.matmul(rows, directions.basis.double())
     relative = _STABLE * (keys + model) * torch.finfo(features.dtype).eps
-    orthonormal = torch.matmul(found.basis.mT, found.basis).double() - torch.eye(
-        found.basis.shape[1]
+    orthonormal = torch.matmul(directions.basis.mT, directions.basis).double() - torch.eye(
+        directions.basis.shape[1]
     )
-    drift = float(orthonormal.abs().max()) if found.basis.shape[1] else 0.0
+    drift = float(orthonormal.abs().max()) if directions.basis.shape[1] else 0.0
     return [
         (float(moved.abs().max()) if moved.numel() else 0.0, relative * largest),
         (drift, relative),
-        (float(abs(found.basis.shape[1] + found.rank - model)), 0.5),
-        (float(abs(found.rank - min(keys - 1, model))), 0.5),
+        (float(abs(directions.basis.shape[1] + directions.rank - model)), 0.5),
+        (float(abs(directions.rank - min(keys - 1, model))), 0.5),
     ]
 
 
@@ -88,21 +88,21 @@ def _requests(rng: Rng, dtype: type, count: int) -> Batch:
 
 def requested_ratios_are_achieved(case: Case) -> Pairs:
     """A feasible request is met within the stated accuracy, by the smallest edit."""
-    given = tensors(case)
-    features, pairs, wanted = given["features"], given["pairs"], given["wanted"]
-    start = fc.augment(given["query"])
-    found = fc.control_query(start, features, pairs, wanted)
-    edited = start.double() + torch.cat([found.edit.double(), torch.zeros(1, dtype=torch.float64)])
+    inputs = tensors(case)
+    features, pairs, requested = inputs["features"], inputs["pairs"], inputs["wanted"]
+    start = fc.augment(inputs["query"])
+    answer = fc.control_query(start, features, pairs, requested)
+    edited = start.double() + torch.cat([answer.edit.double(), torch.zeros(1, dtype=torch.float64)])
     exact = torch.log_softmax(features.double() @ edited, -1)
     reached = exact[pairs[:, 0]] - exact[pairs[:, 1]]
     rows = (features[pairs[:, 0]] - features[pairs[:, 1]])[:, :-1].double()
-    smallest = torch.linalg.lstsq(rows.mT @ rows, rows.mT @ (rows @ found.edit.double())).solution
+    smallest = torch.linalg.lstsq(rows.mT @ rows, rows.mT @ (rows @ answer.edit.double())).solution
     relative = _STABLE * (sum(features.shape) - 1) * torch.finfo(features.dtype).eps
     slack = relative * float(torch.linalg.cond(rows)) ** 2
-    excess = float(found.edit.double().norm()) / max(float(smallest.norm()), math.ulp(0.0)) - 1
+    excess = float(answer.edit.double().norm()) / max(float(smallest.norm()), math.ulp(0.0)) - 1
     return [
-        (float((reached - wanted.double()).abs().max()), found.accuracy),
-        (0.0 if found.feasible else 1.0, 0.5),
+        (float((reached - requested.double()).abs().max()), answer.accuracy),
+        (0.0 if answer.feasible else 1.0, 0.5),
         (max(excess, 0.0), slack),
     ]
 
@@ -115,13 +115,13 @@ def _impossible_requests(rng: Rng, dtype: type, count: int) -> Batch:
 
 def infeasible_requests_say_so(case: Case) -> Pairs:
     """Features that cannot meet a request: `feasible` is False and the residual is the true one."""
-    given, pair = tensors(case), torch.tensor([[0, 2]])
-    features, start = given["features"], fc.augment(given["query"])
+    inputs, pair = tensors(case), torch.tensor([[0, 2]])
+    features, start = inputs["features"], fc.augment(inputs["query"])
     current = fc.log_ratios(start, features, pair)
-    found = fc.control_query(start, features, pair, current + 1)
+    answer = fc.control_query(start, features, pair, current + 1)
     return [
-        (1.0 if found.feasible else 0.0, 0.5),
-        (float((found.residual - 1).abs().max()), found.accuracy),
+        (1.0 if answer.feasible else 0.0, 0.5),
+        (float((answer.residual - 1).abs().max()), answer.accuracy),
     ]
 
 
@@ -153,10 +153,10 @@ def bands_partition_the_planes(case: Case) -> Pairs:
 
 def anchor_bound_holds(batch: Batch) -> Iterator[Pairs]:
     """‖Σ residual‖ ≤ ‖u‖‖ΔM − ΔM_anchor‖ as computed, beyond the rounding of the residual itself."""
-    given = tensors(batch.joined())
-    frozen = (given["features"], given["values"])
-    here = fc.effective_weights(given["query_input"], *frozen, mask=given["mask"])
-    there = fc.effective_weights(given["anchor_input"], *frozen, mask=given["mask"])
+    inputs = tensors(batch.joined())
+    frozen = (inputs["features"], inputs["values"])
+    here = fc.effective_weights(inputs["query_input"], *frozen, mask=inputs["mask"])
+    there = fc.effective_weights(inputs["anchor_input"], *frozen, mask=inputs["mask"])
     residual = fc.anchor_residual(here, there)
     rounding = torch.finfo(residual.dtype).eps * _STABLE * residual.shape[-2]
     residual = residual.double()
@@ -168,10 +168,10 @@ def anchor_bound_holds(batch: Batch) -> Iterator[Pairs]:
 
 
 def _ranks(rng: Rng, dtype: type, count: int) -> Batch:
-    batch, known = head_cases.affine(rng, dtype, count), rng.integers(1, 4, count)
-    left = rng.normal(size=(count, 7, 3)) * (np.arange(3) < known[:, None, None])
+    batch, ranks = head_cases.affine(rng, dtype, count), rng.integers(1, 4, count)
+    left = rng.normal(size=(count, 7, 3)) * (np.arange(3) < ranks[:, None, None])
     products = left @ rng.normal(size=(count, 3, 6))
-    return Batch({**batch.each, "products": products, "known": known}, batch.shared)
+    return Batch({**batch.each, "products": products, "known": ranks}, batch.shared)
 
 
 def rank_is_bounded(batch: Batch) -> Iterator[Pairs]:
@@ -180,31 +180,31 @@ def rank_is_bounded(batch: Batch) -> Iterator[Pairs]:
     Of the computed ΔM as many singular values may exceed its own rounding (Weyl) and that of the
     decomposition. Where that is as large as ΔM, its numerical rank means nothing.
     """
-    given = tracked(batch.joined())
-    features, values = given["features"], given["values"]
-    matrix = fc.effective_weights(given["query_input"], features, values).matrix
+    inputs = tracked(batch.joined())
+    features, values = inputs["features"], inputs["values"]
+    matrix = fc.effective_weights(inputs["query_input"], features, values).matrix
     limit = min(values.shape[-2] - 1, values.shape[-1], features.shape[-1])
-    found, errors = fc.value_of(matrix), fc.error_of(matrix)
-    largest = torch.linalg.svdvals(found)[..., 0].double()
-    relative = _STABLE * sum(found.shape[-2:]) * torch.finfo(found.dtype).eps
+    entries, errors = fc.value_of(matrix), fc.error_of(matrix)
+    largest = torch.linalg.svdvals(entries)[..., 0].double()
+    relative = _STABLE * sum(entries.shape[-2:]) * torch.finfo(entries.dtype).eps
     rounding = torch.linalg.matrix_norm(errors) + relative * largest
-    products, _ = fc.numerical_rank(fc.value_of(given["products"]))
+    products, _ = fc.numerical_rank(fc.value_of(inputs["products"]))
     for index, (size, bound) in enumerate(zip(largest.tolist(), rounding.tolist(), strict=True)):
         rank = 0
         if bound < size:
-            rank = int(fc.numerical_rank(found[index], tolerance=bound / size)[0])
+            rank = int(fc.numerical_rank(entries[index], tolerance=bound / size)[0])
         off = abs(int(products[index]) - int(batch.each["known"][index]))
         yield [(float(rank), limit + 0.5), (float(off), 0.5)]
 
 
 def gradient_step_is_the_matrix(batch: Batch) -> Iterator[Pairs]:
     """−∇E(0) by automatic differentiation equals ΔM up to the rounding of its sums."""
-    given = tensors(batch.joined())
-    found = fc.effective_weights(given["query_input"], given["features"], given["values"])
-    weighed = found.coefficients.unsqueeze(-1) * found.centred.abs()
-    terms = (found.features.abs().mT @ weighed).double()
-    gap = (fc.unit_gradient_step(found) - found.matrix).double().abs()
-    relative = 2 * (found.features.shape[-2] + 2) * torch.finfo(found.matrix.dtype).eps
+    inputs = tensors(batch.joined())
+    weights = fc.effective_weights(inputs["query_input"], inputs["features"], inputs["values"])
+    weighed = weights.coefficients.unsqueeze(-1) * weights.centred.abs()
+    terms = (weights.features.abs().mT @ weighed).double()
+    gap = (fc.unit_gradient_step(weights) - weights.matrix).double().abs()
+    relative = 2 * (weights.features.shape[-2] + 2) * torch.finfo(weights.matrix.dtype).eps
     for gaps, bounds in zip(
         gap.flatten(1).tolist(), (relative * terms).flatten(1).tolist(), strict=True
     ):

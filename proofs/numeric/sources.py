@@ -14,67 +14,69 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from finite_calculus.provenance.sources import syntax
+
 _OURS = ("finite_calculus", "proofs")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def fingerprint(*roots: Any) -> str:
     """Hash of the code reachable from the roots; the order in which it is reached does not matter."""
-    seen: dict[int, Any] = {}
-    lines = {line for root in roots for line in _describe(root, seen)}
+    visited: dict[int, Any] = {}
+    lines = {line for root in roots for line in _describe(root, visited)}
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
-def _describe(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
+def _describe(thing: Any, visited: dict[int, Any]) -> Iterator[str]:
     """One line for each piece of code or constant that `thing` leads to."""
-    if isinstance(thing, _PLAIN) or id(thing) in seen:
+    if isinstance(thing, _PLAIN) or id(thing) in visited:
         return
-    seen[id(thing)] = thing  # kept, so that no id is used twice
+    visited[id(thing)] = thing  # kept, so that no id is used twice
     if isinstance(thing, types.FunctionType):
-        yield from _function(thing, seen)
+        yield from _function(thing, visited)
     elif isinstance(thing, staticmethod | classmethod):
-        yield from _describe(thing.__func__, seen)
+        yield from _describe(thing.__func__, visited)
     elif isinstance(thing, property):
-        yield from _describe(thing.fget, seen)
+        yield from _describe(thing.fget, visited)
     elif isinstance(thing, type):
         if _is_ours(thing):
-            yield from _class(thing, seen)
+            yield from _class(thing, visited)
     elif isinstance(thing, dict):
         for item in thing.values():
-            yield from _describe(item, seen)
+            yield from _describe(item, visited)
     elif isinstance(thing, tuple | list | set | frozenset):
         for item in thing:
-            yield from _describe(item, seen)
+            yield from _describe(item, visited)
     elif _is_ours(type(thing)):
-        yield from _describe(type(thing), seen)
+        yield from _describe(type(thing), visited)
         for item in vars(thing).values():
-            yield from _describe(item, seen)
+            yield from _describe(item, visited)
 
 
-def _class(thing: type, seen: dict[int, Any]) -> Iterator[str]:
+def _class(thing: type, visited: dict[int, Any]) -> Iterator[str]:
     for name, item in vars(thing).items():
         # Of the names that Python sets, only the fields of a dataclass are the project's.
         if not name.startswith("__") or name == "__match_args__":
             yield from _constant(f"{thing.__qualname__}.{name}", item)
-        yield from _describe(item, seen)
+        yield from _describe(item, visited)
     for base in thing.__bases__:
-        yield from _describe(base, seen)
+        yield from _describe(base, visited)
 
 
-def _function(function: types.FunctionType, seen: dict[int, Any]) -> Iterator[str]:
+def _function(function: types.FunctionType, visited: dict[int, Any]) -> Iterator[str]:
     function = getattr(function, "__wrapped__", function)
-    made = function.__code__.co_filename.startswith("<")  # by dataclasses, from the fields
-    if made or not _is_ours(function):
+    is_generated = function.__code__.co_filename.startswith("<")  # by dataclasses, from the fields
+    if is_generated or not _is_ours(function):
         return
     yield f"{function.__module__}.{function.__qualname__} {_text(function)}"
     defaults = (function.__defaults__, function.__kwdefaults__)
     yield from _constant(f"{function.__qualname__} defaults", defaults)
     for cell in function.__closure__ or ():
         yield from _constant(f"{function.__qualname__} cell", cell.cell_contents)
-        yield from _describe(cell.cell_contents, seen)
+        yield from _describe(cell.cell_contents, visited)
     for name, item in _named(function.__code__, function.__globals__):
         yield from _constant(name, item)
-        yield from _describe(item, seen)
+        yield from _describe(item, visited)
 
 
 def _named(code: types.CodeType, scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -107,27 +109,14 @@ def _text(function: types.FunctionType) -> str:
 @functools.cache
 def _definitions(path: str) -> dict[int, list[str]]:
     """The functions of a file by their first lines."""
-    found: dict[int, list[str]] = {}
+    definitions: dict[int, list[str]] = {}
     for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found.setdefault(first, []).append(_tree(node))
+            definitions.setdefault(first, []).append(syntax(node))
         elif isinstance(node, ast.Lambda):
-            found.setdefault(node.lineno, []).append(_tree(node))
-    return found
-
-
-def _tree(node: Any) -> str:
-    """A syntax tree in words: fields that are not empty, without places and docstrings."""
-    if isinstance(node, list):
-        return f"[{' '.join(map(_tree, node))}]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = dict(ast.iter_fields(node))
-    if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-        fields["body"] = fields["body"][1:]
-    told = (f"{name}={_tree(item)}" for name, item in fields.items() if item not in (None, []))
-    return f"{type(node).__name__}({' '.join(told)})"
+            definitions.setdefault(node.lineno, []).append(syntax(node))
+    return definitions
 
 
 def _constant(name: str, item: Any) -> Iterator[str]:

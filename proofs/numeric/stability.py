@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb
 
 from proofs.numeric.cases import Batch
-from proofs.numeric.comparison import DTYPES, Comparison, Place, plain
+from proofs.numeric.comparison import DTYPES, Comparison, Place, as_lists
 from proofs.references import effective
 from proofs.references.numbers import arb_precision, prove
 
@@ -70,13 +70,13 @@ def allowed_bits(dtype: str) -> float:
 
 def sample(check: Comparison, dtype: str, cases: int, *, seed: int = 0) -> Stability:
     """Measure cases of a check, in batches with a seed each."""
-    found = Stability(allowed_bits(dtype))
+    stability = Stability(allowed_bits(dtype))
     for number, start in enumerate(range(0, cases, BATCH)):
         here, count = seed + number, min(BATCH, cases - start)
         lost = lost_bits(check, dtype, check.batch(dtype, here, count), seed=here)
         for index, bits in enumerate(lost):
-            found.add(bits, Place(here, count, index))
-    return found
+            stability.add(bits, Place(here, count, index))
+    return stability
 
 
 def lost_bits(check: Comparison, dtype: str, batch: Batch, *, seed: int) -> list[float]:
@@ -85,10 +85,10 @@ def lost_bits(check: Comparison, dtype: str, batch: Batch, *, seed: int) -> list
     rng = np.random.default_rng((seed, 1))
     moved = [_moved(batch, info.dtype, rng) for _ in range(_DRAWS)]
     lost = []
-    for index, found in enumerate(check.measure(batch)):
+    for index, measurement in enumerate(check.measure(batch)):
         exact, *others = (_exact(check, inputs, index) for inputs in (batch, *moved))
         terms = _terms(check.function, batch, index, len(exact))
-        entries = zip(found.errors, terms, exact, *others, strict=True)
+        entries = zip(measurement.errors, terms, exact, *others, strict=True)
         lost.append(max((_lost(*entry, info=info) for entry in entries), default=0.0))
     return lost
 
@@ -121,11 +121,11 @@ def _moved(batch: Batch, dtype: np.dtype, rng: np.random.Generator) -> Batch:
 
 
 def _exact(check: Comparison, batch: Batch, index: int) -> list[arb]:
-    return prove(check.reference, plain(batch.case(index)))[0]
+    return prove(check.reference, as_lists(batch.case(index)))[0]
 
 
 def _terms(name: str, batch: Batch, index: int, entries: int) -> list[float]:
     """The size of the rounded terms of every entry, if a result is formed from such."""
     if name not in _TERMS:
         return [0.0] * entries
-    return [float(size.mid()) for size in prove(_TERMS[name], plain(batch.case(index)))[0]]
+    return [float(size.mid()) for size in prove(_TERMS[name], as_lists(batch.case(index)))[0]]

@@ -9,7 +9,7 @@ import torch
 import finite_calculus as fc
 from proofs.numeric import cases
 from proofs.numeric.cases import Batch, Rng
-from proofs.numeric.comparison import Pairs, plain, tensors
+from proofs.numeric.comparison import Pairs, as_lists, tensors
 from proofs.references import bank as of_bank
 from proofs.references.numbers import PROVEN_BITS, arb_precision, distance, prove
 
@@ -30,10 +30,10 @@ def jacobian_certificate_is_true(batch: Batch) -> Iterator[Pairs]:
 
 def upper_values_are_upper(batch: Batch) -> Iterator[Pairs]:
     """KL and TV as certificates report them are not below the exact ones."""
-    found = _certified(batch)
-    kl, tv = found.divergence.tolist(), found.total_variation.tolist()
+    certificate = _certified(batch)
+    kl, tv = certificate.divergence.tolist(), certificate.total_variation.tolist()
     for index in range(len(batch)):
-        case = plain(batch.case(index))
+        case = as_lists(batch.case(index))
         (exact_kl,), _ = prove(of_bank.divergence, case)
         (exact_tv,), _ = prove(of_bank.total_variation, case)
         yield [(distance(0.0, exact_kl), kl[index]), (distance(0.0, exact_tv), tv[index])]
@@ -82,40 +82,40 @@ def heads_add_up(batch: Batch) -> Iterator[Pairs]:
         own, exact = Batch(batch.case(index)), flint.arb(0)
         with arb_precision(16 * PROVEN_BITS):
             for head in range(_HEADS):
-                (score,), _ = prove(of_bank.exact_score, plain(own.case(head)), [bound[index]])
+                (score,), _ = prove(of_bank.exact_score, as_lists(own.case(head)), [bound[index]])
                 exact += score
         yield [(distance(first[index], exact), bound[index])]
 
 
 def _certified(batch: Batch, **extra: torch.Tensor) -> fc.Certificate:
-    given = tensors(batch.joined())
-    readout = fc.freeze(given["scores"], given["values"], mask=given["mask"])
-    edits = (given["score_delta"], given["value_delta"], given["gradient"])
+    inputs = tensors(batch.joined())
+    readout = fc.freeze(inputs["scores"], inputs["values"], mask=inputs["mask"])
+    edits = (inputs["score_delta"], inputs["value_delta"], inputs["gradient"])
     return fc.certify(readout, *edits, **extra)
 
 
-def _score_errors(batch: Batch, found: fc.Certificate) -> Iterator[Pairs]:
-    first, bound = found.first_order.tolist(), found.bound.tolist()
+def _score_errors(batch: Batch, certificate: fc.Certificate) -> Iterator[Pairs]:
+    first, bound = certificate.first_order.tolist(), certificate.bound.tolist()
     for index in range(len(batch)):
-        (exact,), _ = prove(of_bank.exact_score, plain(batch.case(index)), [bound[index]])
+        (exact,), _ = prove(of_bank.exact_score, as_lists(batch.case(index)), [bound[index]])
         yield [(distance(first[index], exact), bound[index])]
 
 
 def _swept(batch: Batch) -> fc.Certificate:
     """Certificates of a sweep, the strengths on the last axis."""
-    given = tensors(batch.joined())
-    readout = fc.freeze(given["scores"], given["values"])
-    score_delta, value_delta = (given[x].movedim(1, 0) for x in ("score_delta", "value_delta"))
-    found = fc.certify(readout, score_delta, value_delta, given["gradient"])
+    inputs = tensors(batch.joined())
+    readout = fc.freeze(inputs["scores"], inputs["values"])
+    score_delta, value_delta = (inputs[x].movedim(1, 0) for x in ("score_delta", "value_delta"))
+    certificate = fc.certify(readout, score_delta, value_delta, inputs["gradient"])
     return fc.Certificate(
-        *[getattr(found, name).mT for name in fc.Certificate.__dataclass_fields__]
+        *[getattr(certificate, name).mT for name in fc.Certificate.__dataclass_fields__]
     )
 
 
 def _exact_scores(batch: Batch) -> Iterator[list[float]]:
     """The exact local scores of every case, one for each strength."""
     for index in range(len(batch)):
-        case = plain(batch.case(index))
+        case = as_lists(batch.case(index))
         edits = zip(case["score_delta"], case["value_delta"], strict=True)
         proven = [
             prove(of_bank.exact_score, {**case, "score_delta": d, "value_delta": e})

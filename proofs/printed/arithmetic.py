@@ -66,7 +66,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FigureResult:
     """The verdict on one figure."""
 
     figure: Figure
@@ -75,7 +75,7 @@ class Outcome:
     consistent: bool
 
 
-def audit(figures: Sequence[Figure] = FIGURES) -> tuple[Outcome, ...]:
+def audit(figures: Sequence[Figure] = FIGURES) -> tuple[FigureResult, ...]:
     """Judge every figure; refuses a repeated id."""
     repeated = {f.id for f in figures if sum(g.id == f.id for g in figures) > 1}
     if repeated:
@@ -83,21 +83,21 @@ def audit(figures: Sequence[Figure] = FIGURES) -> tuple[Outcome, ...]:
     return tuple(judge(figure) for figure in figures)
 
 
-def judge(figure: Figure) -> Outcome:
+def judge(figure: Figure) -> FigureResult:
     """Derive one figure from its inputs and compare it with its printed digits."""
     formula = _named(FORMULAS, figure.formula, "formula")
     across = _named(ACROSS, figure.across, "across")
     relation = _named(RELATIONS, figure.relation, "relation")
     derived = across([formula(*map(read, row)) for row in figure.inputs])
     printed = read(figure.printed)
-    return Outcome(figure, derived, printed, relation(derived, printed))
+    return FigureResult(figure, derived, printed, relation(derived, printed))
 
 
 def unexpected(
-    outcomes: Sequence[Outcome], *, known: Mapping[str, str] = KNOWN_INCONSISTENT
+    results: Sequence[FigureResult], *, known: Mapping[str, str] = KNOWN_INCONSISTENT
 ) -> list[str]:
     """Ids whose verdict contradicts `known`: new inconsistencies and excuses out of date."""
-    inconsistent = {outcome.figure.id for outcome in outcomes if not outcome.consistent}
+    inconsistent = {result.figure.id for result in results if not result.consistent}
     return sorted(inconsistent ^ set(known))
 
 
@@ -228,25 +228,25 @@ RELATIONS: Mapping[str, Callable[[Interval, Interval], bool]] = {
 }
 
 
-def _line(outcome: Outcome) -> str:
-    figure = outcome.figure
-    verdict = "ok" if outcome.consistent else "INCONSISTENT"
-    ends = f"[{float(outcome.derived.low):.7g}, {float(outcome.derived.high):.7g}]"
+def _line(result: FigureResult) -> str:
+    figure = result.figure
+    verdict = "ok" if result.consistent else "INCONSISTENT"
+    ends = f"[{float(result.derived.low):.7g}, {float(result.derived.high):.7g}]"
     claim = f"{figure.relation} {figure.printed}"
     return f"{verdict:3} {figure.id:48} {claim:22} {ends:32} {figure.where}"
 
 
 def main() -> int:
     """Print the audit; 1 when a verdict is unexpected."""
-    outcomes = audit()
-    print("\n".join(map(_line, outcomes)))
+    results = audit()
+    print("\n".join(map(_line, results)))
     for name, reason in KNOWN_INCONSISTENT.items():
         print(f"known: {name}: {reason}")
-    consistent = sum(outcome.consistent for outcome in outcomes)
-    print(f"{consistent} consistent, {len(outcomes) - consistent} inconsistent")
-    for name in unexpected(outcomes):
+    consistent = sum(result.consistent for result in results)
+    print(f"{consistent} consistent, {len(results) - consistent} inconsistent")
+    for name in unexpected(results):
         print(f"unexpected: {name}", file=sys.stderr)
-    return int(bool(unexpected(outcomes)))
+    return int(bool(unexpected(results)))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ def divide(
     first = [opaque[pivot] for pivot in pivots]
     symbols = dividend.free_symbols.union(*(expr.free_symbols for expr in divisors))
     rest = sorted(symbols - set(first), key=sp.default_sort_key)
-    found: Any = sp.reduced(dividend, divisors, *first, *rest, order="lex")
+    result: Any = sp.reduced(dividend, divisors, *first, *rest, order="lex")
     back = {symbol: node for node, symbol in opaque.items()}
-    cofactors, remainder = ([part.xreplace(back) for part in found[0]], found[1].xreplace(back))
+    cofactors, remainder = ([part.xreplace(back) for part in result[0]], result[1].xreplace(back))
     return cofactors, remainder
 
 

@@ -29,9 +29,9 @@ def prove_elementary(
     nonzero = [_expand(expr) for expr in nonzero]
     names, circle, positive = _generators([*exprs, *nonzero])
     left, right, *pairs = (substitute(expr, names) for expr in exprs)
-    given = list(zip(pairs[::2], pairs[1::2], strict=True))
+    endpoints = list(zip(pairs[::2], pairs[1::2], strict=True))
     allowed = [substitute(expr, names) for expr in nonzero] + positive
-    return prove(name, left, right, [*given, *circle], allowed)
+    return prove(name, left, right, [*endpoints, *circle], allowed)
 
 
 def prove_integral(
@@ -115,9 +115,9 @@ def _exponential_bases(
             denominators.setdefault(monomial, []).append(int(coefficient.q))
     bases = {
         monomial: (
-            sp.Symbol(f"exp({sp.sstr(monomial / math.lcm(*found))})", positive=True),
-            math.lcm(*found),
+            sp.Symbol(f"exp({sp.sstr(monomial / math.lcm(*divisors))})", positive=True),
+            math.lcm(*divisors),
         )
-        for monomial, found in denominators.items()
+        for monomial, divisors in denominators.items()
     }
     return bases, [symbol for symbol, _ in bases.values()]

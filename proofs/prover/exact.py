@@ -131,10 +131,10 @@ class Interval:
         return numerator / value.denominator
 
     def apply(self, function: type, value: Any) -> Any:
-        known = {sp.exp: "exp", sp.sin: "sin", sp.cos: "cos", sp.log: "log"}
-        if function not in known:
+        names = {sp.exp: "exp", sp.sin: "sin", sp.cos: "cos", sp.log: "log"}
+        if function not in names:
             raise ValueError(f"no interval version of {function.__name__}")
-        return getattr(self._context, known[function])(value)
+        return getattr(self._context, names[function])(value)
 
     def is_zero(self, value: Any) -> bool:
         return 0 in value

@@ -41,24 +41,24 @@ class Letter(sp.Symbol):
 def shape(expr: sp.Basic) -> tuple[str, str] | None:
     """The shape of an expression, None for a number; matrices that do not fit are an error."""
     if isinstance(expr, Letter):
-        found = expr.shape
+        dimensions = expr.shape
     elif isinstance(expr, sp.Add):
         shapes = [shape(arg) for arg in expr.args]
-        found, *others = {known for known in shapes if known} or {None}
+        dimensions, *others = {each for each in shapes if each} or {None}
         # A number beside a square matrix is a multiple of the identity.
-        if others or (None in shapes and found and found[0] != found[1]):
+        if others or (None in shapes and dimensions and dimensions[0] != dimensions[1]):
             raise ValueError(f"matrices of different shapes are added in {expr}")
     elif isinstance(expr, sp.Mul):
-        found = None
+        dimensions = None
         for step in (shape(arg) for arg in expr.args):
-            if found and step and found[1] != step[0]:
+            if dimensions and step and dimensions[1] != step[0]:
                 raise ValueError(f"matrices that do not fit are multiplied in {expr}")
-            found = (found[0], step[1]) if found and step else found or step
+            dimensions = (dimensions[0], step[1]) if dimensions and step else dimensions or step
     elif isinstance(expr, S):
-        found = shape(expr.args[0])
+        dimensions = shape(expr.args[0])
     else:
-        found = None
-    return None if found == ("1", "1") else found
+        dimensions = None
+    return None if dimensions == ("1", "1") else dimensions
 
 
 def prove_matrices(
@@ -172,8 +172,8 @@ def _rewrite(words: Words, rules: dict[Key, Words]) -> Words:
             rewritten: Words = {}
             for key, coefficient in words.items():
                 part = _replace(key, pattern, replacement)
-                for found, factor in part.items():
-                    rewritten = _add(rewritten, {found: factor * coefficient})
+                for word, factor in part.items():
+                    rewritten = _add(rewritten, {word: factor * coefficient})
             if rewritten != words:
                 words = rewritten
                 break
@@ -199,7 +199,7 @@ def _replace(key: Key, pattern: Key, replacement: Words) -> Words:
         )
         if whole or monomial is None:
             return rewritten
-        return _sum({(None, found): monomial * factor for (_, found), factor in rewritten.items()})
+        return _sum({(None, new): monomial * factor for (_, new), factor in rewritten.items()})
     return {key: sp.Integer(1)}
 
 

@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MutantResult:
     """One mutant: the statement it came from, its text, and what became of it."""
 
     statement: str
@@ -51,13 +51,13 @@ class Outcome:
 class Report:
     """All mutants of a run."""
 
-    outcomes: tuple[Outcome, ...]
+    results: tuple[MutantResult, ...]
 
     def count(self, verdict: Verdict) -> int:
-        return sum(outcome.verdict is verdict for outcome in self.outcomes)
+        return sum(result.verdict is verdict for result in self.results)
 
-    def of(self, verdict: Verdict) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.verdict is verdict]
+    def of(self, verdict: Verdict) -> list[MutantResult]:
+        return [result for result in self.results if result.verdict is verdict]
 
     @property
     def ok(self) -> bool:
@@ -65,7 +65,7 @@ class Report:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{self.count(verdict)} {verdict}" for verdict in Verdict)
-        return f"{len(self.outcomes)} mutants: {counts}"
+        return f"{len(self.results)} mutants: {counts}"
 
 
 def mutate(statement: Statement) -> Report:
@@ -82,7 +82,7 @@ def mutate_catalogue(*, processes: int = 2) -> Iterator[Report]:
 
 def combine(reports: Iterable[Report]) -> Report:
     """One report of several."""
-    return Report(tuple(outcome for report in reports for outcome in report.outcomes))
+    return Report(tuple(result for report in reports for result in report.results))
 
 
 @functools.cache
@@ -102,13 +102,13 @@ def mutants(statement: Statement) -> Iterator[Statement]:
     """Each distinct statement one change away."""
     pool = statement.lhs.free_symbols | statement.rhs.free_symbols
     symbols = sorted(pool, key=sp.default_sort_key)
-    seen = {(statement.lhs, statement.rhs)}
+    earlier = {(statement.lhs, statement.rhs)}
     for side in ("lhs", "rhs"):
         tree = getattr(statement, side)
         for changed in [-tree, *_changes(tree, symbols)]:
             pair = (changed, statement.rhs) if side == "lhs" else (statement.lhs, changed)
-            if pair not in seen and _is_formula(statement, *pair):
-                seen.add(pair)
+            if pair not in earlier and _is_formula(statement, *pair):
+                earlier.add(pair)
                 yield mutant(statement, *pair)
 
 
@@ -124,8 +124,8 @@ def _is_formula(statement: Statement, lhs: sp.Expr, rhs: sp.Expr) -> bool:
         return False
 
 
-def _judge(changed: Statement) -> Outcome:
-    return Outcome(changed.name, str(changed), _verdict(changed))
+def _judge(changed: Statement) -> MutantResult:
+    return MutantResult(changed.name, str(changed), _verdict(changed))
 
 
 def _verdict(changed: Statement) -> Verdict:
@@ -190,8 +190,8 @@ def main() -> int:
     """Run the whole catalogue and list the mutants that are true."""
     report = combine(mutate_catalogue())
     for verdict in (Verdict.TRUE, Verdict.SURVIVOR, Verdict.UNDECIDED):
-        for outcome in sorted(report.of(verdict), key=lambda found: found.statement):
-            print(f"{verdict}: {outcome.statement}\n    {outcome.text}")
+        for result in sorted(report.of(verdict), key=lambda result: result.statement):
+            print(f"{verdict}: {result.statement}\n    {result.text}")
     print(report)
     return 0 if report.ok else 1
 

@@ -186,12 +186,12 @@ def prove_nonnegative(
 
     With `pointwise` the products stand for one j and are not summed.
     """
-    known = {sp.expand(fact) for fact in facts}
+    expanded_facts = {sp.expand(fact) for fact in facts}
     for coefficient, factors in witness:
         for factor in (coefficient, *factors):
             base, exponent = factor.as_base_exp()
             square = base.is_real and exponent.is_Integer and exponent % 2 == 0
-            if not (factor.is_nonnegative or square or sp.expand(factor) in known):
+            if not (factor.is_nonnegative or square or sp.expand(factor) in expanded_facts):
                 raise ValueError(f"no fact says that {factor} ≥ 0")
     total = sp.Integer(0)
     notes: list[str] = []
@@ -217,9 +217,9 @@ def _refuse_bad_pivots(hypotheses: Sequence[Hypothesis]) -> None:
         if not _is_polynomial(value):
             raise ValueError(f"the value of {pivot} must be a polynomial; got {value}")
         earlier.append(base)
-        used = [known for known in earlier if value.has(known)]
-        if used:
-            raise ValueError(f"the value of {pivot} uses {used[0]}, which is already a pivot")
+        pivots = [symbol for symbol in earlier if value.has(symbol)]
+        if pivots:
+            raise ValueError(f"the value of {pivot} uses {pivots[0]}, which is already a pivot")
 
 
 def _reduce_indicators(expr: sp.Expr) -> sp.Expr:
@@ -245,13 +245,13 @@ def _undeclared(expr: sp.Expr, allowed: Sequence[sp.Expr]) -> list[sp.Expr]:
     denominator = sp.fraction(sp.together(expr))[1]
     if denominator.is_number or denominator in allowed:
         return []
-    known = {
+    declared = {
         sp.expand(sign * factor)
         for base in allowed
         for factor in _factors(base)
         for sign in (1, -1)
     }
-    return [factor for factor in _factors(denominator) if sp.expand(factor) not in known]
+    return [factor for factor in _factors(denominator) if sp.expand(factor) not in declared]
 
 
 def _factors(expr: sp.Expr) -> list[sp.Expr]:

@@ -4,60 +4,22 @@ Nothing here uses φ1, the log-ratio t or any identity of the paper; each functi
 the unedited readout as eq:attention defines them. Keys outside the attended set are left out.
 """
 
-from typing import Any
-
-Number = Any
-Vector = list[Number]
-Matrix = list[Vector]
-
-
-def attend(mask: list[bool], per_key: list[Any]) -> list[Any]:
-    """Entries at the attended keys."""
-    return [entry for kept, entry in zip(mask, per_key, strict=True) if kept]
-
-
-def scatter(num: Any, mask: list[bool], kept: Vector) -> Vector:
-    """Entries put back at the attended keys, zero elsewhere."""
-    remaining = iter(kept)
-    return [next(remaining) if attended else num.real(0.0) for attended in mask]
+from proofs.references.vectors import (
+    Matrix,
+    Number,
+    Vector,
+    add,
+    attend,
+    dot,
+    scatter,
+    softmax,
+    sub,
+    total,
+    weigh,
+)
 
 
-def total(num: Any, terms: Any) -> Number:
-    """Σ of the terms."""
-    return sum(terms, num.real(0.0))
-
-
-def softmax(num: Any, scores: Vector) -> Vector:
-    """p_j = e^{s_j}/Σ e^{s_k}."""
-    weights = [num.exp(score) for score in scores]
-    mass = total(num, weights)
-    return [weight / mass for weight in weights]
-
-
-def weigh(num: Any, weights: Vector, vectors: Matrix) -> Vector:
-    """Σ_j w_j x_j."""
-    width = len(vectors[0])
-    return [
-        total(num, (w * x[k] for w, x in zip(weights, vectors, strict=True))) for k in range(width)
-    ]
-
-
-def add(x: Vector, y: Vector) -> Vector:
-    """x + y."""
-    return [a + b for a, b in zip(x, y, strict=True)]
-
-
-def sub(x: Vector, y: Vector) -> Vector:
-    """x − y."""
-    return [a - b for a, b in zip(x, y, strict=True)]
-
-
-def dot(num: Any, x: Vector, y: Vector) -> Number:
-    """⟨x, y⟩."""
-    return total(num, (a * b for a, b in zip(x, y, strict=True)))
-
-
-class Bank:
+class EditedReadout:
     """The unedited and the edited readout of one case, over the attended keys."""
 
     def __init__(self, num, mask, scores, values, score_delta=None, value_delta=None) -> None:
@@ -118,13 +80,13 @@ class Bank:
 
 def output(num, mask, scores, values, **_) -> Vector:
     """y = Σ p v (eq:attention)."""
-    return Bank(num, mask, scores, values).output
+    return EditedReadout(num, mask, scores, values).output
 
 
 def log_ratio(num, mask, scores, values, score_delta, **_) -> Vector:
     """log p' − log p."""
-    bank = Bank(num, mask, scores, values, score_delta)
-    ratios = [num.log(q / p) for p, q in zip(bank.probs, bank.edited_probs, strict=True)]
+    readout = EditedReadout(num, mask, scores, values, score_delta)
+    ratios = [num.log(q / p) for p, q in zip(readout.probs, readout.edited_probs, strict=True)]
     return scatter(num, mask, ratios)
 
 
@@ -137,71 +99,76 @@ def log_normaliser(num, mask, scores, values, score_delta, **_) -> Number:
 
 def probability_change(num, mask, scores, values, score_delta, **_) -> Vector:
     """p' − p."""
-    return scatter(num, mask, Bank(num, mask, scores, values, score_delta).change)
+    return scatter(num, mask, EditedReadout(num, mask, scores, values, score_delta).change)
 
 
 def finite_response(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
     """y' − y."""
-    return Bank(num, mask, scores, values, score_delta, value_delta).response()
+    return EditedReadout(num, mask, scores, values, score_delta, value_delta).response()
 
 
 def key_response(num, mask, scores, values, score_delta, **_) -> Vector:
     """y(p', v) − y(p, v)."""
-    return Bank(num, mask, scores, values, score_delta).key_response()
+    return EditedReadout(num, mask, scores, values, score_delta).key_response()
 
 
 def value_response(num, mask, scores, values, value_delta, **_) -> Vector:
     """y(p, v+ε) − y(p, v)."""
-    return Bank(num, mask, scores, values, None, value_delta).value_response()
+    return EditedReadout(num, mask, scores, values, None, value_delta).value_response()
 
 
 def interaction(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
     """y(p', v+ε) − y(p', v) − y(p, v+ε) + y(p, v)."""
-    return Bank(num, mask, scores, values, score_delta, value_delta).interaction()
+    return EditedReadout(num, mask, scores, values, score_delta, value_delta).interaction()
 
 
 def quadratic_interaction(num, mask, scores, values, score_delta, value_delta, **_) -> Vector:
     """Σ p (d − E d) ε."""
-    return Bank(num, mask, scores, values, score_delta, value_delta).quadratic()
+    return EditedReadout(num, mask, scores, values, score_delta, value_delta).quadratic()
 
 
 def linear_response(num, mask, scores, values, score_delta, **_) -> Vector:
     """Σ p d (v − y)."""
-    return Bank(num, mask, scores, values, score_delta).linear()
+    return EditedReadout(num, mask, scores, values, score_delta).linear()
 
 
 def softmax_remainder(num, mask, scores, values, score_delta, **_) -> Vector:
     """Exact key response minus its first order."""
-    return Bank(num, mask, scores, values, score_delta).remainder()
+    return EditedReadout(num, mask, scores, values, score_delta).remainder()
 
 
 def remainder_weights(num, mask, scores, values, score_delta, **_) -> Vector:
     """p' − p − p·log(p'/p)."""
-    bank = Bank(num, mask, scores, values, score_delta)
+    readout = EditedReadout(num, mask, scores, values, score_delta)
     weights = [
-        q - p - p * num.log(q / p) for p, q in zip(bank.probs, bank.edited_probs, strict=True)
+        q - p - p * num.log(q / p) for p, q in zip(readout.probs, readout.edited_probs, strict=True)
     ]
     return scatter(num, mask, weights)
 
 
 def decompose(num, mask, scores, values, score_delta, value_delta, **_) -> list[Vector]:
     """All parts of the joint response, each from its definition."""
-    bank = Bank(num, mask, scores, values, score_delta, value_delta)
-    parts = [bank.response(), bank.key_response(), bank.value_response(), bank.interaction()]
-    return [*parts, bank.quadratic(), bank.linear(), bank.remainder()]
+    readout = EditedReadout(num, mask, scores, values, score_delta, value_delta)
+    parts = [
+        readout.response(),
+        readout.key_response(),
+        readout.value_response(),
+        readout.interaction(),
+    ]
+    return [*parts, readout.quadratic(), readout.linear(), readout.remainder()]
 
 
 def divergence(num, mask, scores, values, score_delta, **_) -> Number:
     """KL(p‖p') = Σ p log(p/p')."""
-    bank = Bank(num, mask, scores, values, score_delta)
+    readout = EditedReadout(num, mask, scores, values, score_delta)
     return total(
-        num, (p * num.log(p / q) for p, q in zip(bank.probs, bank.edited_probs, strict=True))
+        num, (p * num.log(p / q) for p, q in zip(readout.probs, readout.edited_probs, strict=True))
     )
 
 
 def total_variation(num, mask, scores, values, score_delta, **_) -> Number:
     """½ Σ |p' − p|."""
-    change = Bank(num, mask, scores, values, score_delta).change
+    change = EditedReadout(num, mask, scores, values, score_delta).change
     return total(num, (abs(x) for x in change)) / num.real(2.0)
 
 
@@ -226,40 +193,43 @@ def band_interaction(num, mask, scores, values, score_delta, second_delta, **_) 
 
 def mixed_second_derivative(num, mask, scores, values, score_delta, second_delta, **_) -> Vector:
     """E[(a − Ea)(b − Eb)(v − F)]."""
-    bank = Bank(num, mask, scores, values, score_delta)
+    readout = EditedReadout(num, mask, scores, values, score_delta)
     second = attend(mask, second_delta)
-    means = dot(num, bank.probs, bank.score_delta), dot(num, bank.probs, second)
+    means = dot(num, readout.probs, readout.score_delta), dot(num, readout.probs, second)
     weights = [
         p * (a - means[0]) * (b - means[1])
-        for p, a, b in zip(bank.probs, bank.score_delta, second, strict=True)
+        for p, a, b in zip(readout.probs, readout.score_delta, second, strict=True)
     ]
-    return weigh(num, weights, bank.centred)
+    return weigh(num, weights, readout.centred)
 
 
 def deletion_response(num, mask, scores, values, removed, **_) -> list[Vector]:
     """Readout over the remaining keys minus the readout over all, for each group."""
-    before = Bank(num, mask, scores, values).output
+    before = EditedReadout(num, mask, scores, values).output
     rows = []
     for group in removed:
-        left = [kept and not gone for kept, gone in zip(mask, group, strict=True)]
-        rows.append(sub(Bank(num, left, scores, values).output, before))
+        left = [kept and not in_group for kept, in_group in zip(mask, group, strict=True)]
+        rows.append(sub(EditedReadout(num, left, scores, values).output, before))
     return rows
 
 
 def deletion_jacobian(num, mask, scores, values, removed, **_) -> list[Vector]:
     """αy − w_G for each group."""
-    bank = Bank(num, mask, scores, values)
+    readout = EditedReadout(num, mask, scores, values)
     rows = []
     for group in removed:
-        inside = [bool(gone) for kept, gone in zip(mask, group, strict=True) if kept]
-        probs = [p if gone else num.real(0.0) for p, gone in zip(bank.probs, inside, strict=True)]
-        mass, weighed = total(num, probs), weigh(num, probs, bank.values)
-        rows.append([mass * y - w for y, w in zip(bank.output, weighed, strict=True)])
+        inside = [bool(in_group) for kept, in_group in zip(mask, group, strict=True) if kept]
+        probs = [
+            p if in_group else num.real(0.0)
+            for p, in_group in zip(readout.probs, inside, strict=True)
+        ]
+        mass, weighed = total(num, probs), weigh(num, probs, readout.values)
+        rows.append([mass * y - w for y, w in zip(readout.output, weighed, strict=True)])
     return rows
 
 
 def sparse_edits(num, mask, scores, values, groups, group_scores, group_values) -> list[dict]:
-    """Each candidate's sparse increments, spread over the whole bank."""
+    """Each candidate's sparse increments, spread over the whole readout."""
     edits = []
     for members, deltas, vectors in zip(groups, group_scores, group_values, strict=True):
         score_delta = [num.real(0.0)] * len(scores)
@@ -272,19 +242,19 @@ def sparse_edits(num, mask, scores, values, groups, group_scores, group_values) 
 
 
 def sparse_response(num, mask, scores, values, groups, group_scores, group_values, **_):
-    """y' − y of every candidate over the whole bank."""
+    """y' − y of every candidate over the whole readout."""
     edits = sparse_edits(num, mask, scores, values, groups, group_scores, group_values)
     return [finite_response(num, **edit) for edit in edits]
 
 
 def sparse_divergence(num, mask, scores, values, groups, group_scores, group_values, **_):
-    """KL(p‖p') of every candidate over the whole bank."""
+    """KL(p‖p') of every candidate over the whole readout."""
     edits = sparse_edits(num, mask, scores, values, groups, group_scores, group_values)
     return [divergence(num, **edit) for edit in edits]
 
 
 def sparse_total_variation(num, mask, scores, values, groups, group_scores, group_values, **_):
-    """TV(p, p') of every candidate over the whole bank."""
+    """TV(p, p') of every candidate over the whole readout."""
     edits = sparse_edits(num, mask, scores, values, groups, group_scores, group_values)
     return [total_variation(num, **edit) for edit in edits]
 

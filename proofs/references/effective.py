@@ -1,6 +1,7 @@
 """References for effective weights, projections and the small learners, from their definitions."""
 
-from proofs.references.bank import (
+from proofs.references.rotary import rotate, tangent
+from proofs.references.vectors import (
     Matrix,
     Number,
     Vector,
@@ -13,7 +14,6 @@ from proofs.references.bank import (
     total,
     weigh,
 )
-from proofs.references.rotary import rotate, tangent
 
 
 def phi1(num, x, **_) -> Vector:

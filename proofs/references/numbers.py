@@ -125,7 +125,7 @@ def prove(
     Every ball must have PROVEN_BITS bits and, where `bounds` are given, a radius that is nothing
     beside its bound, so that an error can be told from the reference's own uncertainty.
     """
-    exact = as_numbers(ArbNumbers.real, used(reference, arguments))
+    exact = as_numbers(ArbNumbers.real, own_arguments(reference, arguments))
     bits, balls = _FIRST_PRECISION, []
     while bits <= _LAST_PRECISION:
         with arb_precision(bits):
@@ -148,7 +148,7 @@ def second_opinion(
 ) -> list[Any]:
     """Evaluate the same reference with mpmath at the given precision, and never below 50 digits."""
     numbers = MpNumbers(max(bits, math.ceil(50 * math.log2(10))))
-    arguments = used(reference, arguments)
+    arguments = own_arguments(reference, arguments)
     return flatten(reference(numbers, **as_numbers(numbers.real, arguments)))
 
 
@@ -174,7 +174,7 @@ def distance(value: float, ball: flint.arb) -> float:
         return math.nextafter(float(gap.mid()), math.inf) + float(gap.rad())
 
 
-def used(reference: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def own_arguments(reference: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments that a reference reads: one that ends in `**_` says that it ignores the rest."""
     names = _read_by(reference)
     return arguments if names is None else {name: arguments[name] for name in names}

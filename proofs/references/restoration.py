@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from proofs.references.bank import (
+from proofs.references.effective import project
+from proofs.references.vectors import (
     Matrix,
     Number,
     Vector,
@@ -14,7 +15,6 @@ from proofs.references.bank import (
     total,
     weigh,
 )
-from proofs.references.effective import project
 
 # The expansion along the joint path is read off at a strength so small that what the central
 # differences leave, a relative 2^-240, vanishes.
@@ -33,11 +33,11 @@ def benefits(num: Any, strength: Number, case: dict) -> Vector:
     original = write(num, case["original_scores"], case["original_values"], projection)
     error = sub(write(num, case["scores"], case["values"], projection), original)
     before = dot(num, error, error)
-    found = []
+    results = []
     for key in _keys(case):
         after = sub(write(num, *_moved(key, strength, case), projection), original)
-        found.append(before - dot(num, after, after))
-    return found
+        results.append(before - dot(num, after, after))
+    return results
 
 
 def exact(num, **case) -> Vector:

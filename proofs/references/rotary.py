@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from proofs.references.bank import Number, Vector, dot, sub
+from proofs.references.vectors import Number, Vector, dot, sub
 
 
 def pairs(planes: int, layout: str) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ import torch
 
 from finite_calculus.checkpoints import CheckpointError, available, checkpoint, load
 from finite_calculus.checkpoints.status import packaged_directory
-from tests.checkpoints.test_llama2c import encoded
+from tests.helpers.llama2c import llama2c_tokens
 
 
 def cached(name: str) -> Any:
@@ -55,7 +55,9 @@ def test_stories15m_tokenises_as_llama2c_does(text: str):
     vocabulary = {piece: n for piece, n in tokenizer.get_vocab().items() if n > 258}
     # Scores of SentencePiece BPE are minus the rank, which is the order of ids, except that runs of
     # spaces come last; none is in these texts.
-    assert tokenizer(text).input_ids == encoded(text, vocabulary, [-float(n) for n in range(32000)])
+    assert tokenizer(text).input_ids == llama2c_tokens(
+        text, vocabulary, [-float(n) for n in range(32000)]
+    )
 
 
 @cached("smollm2-135m-instruct")

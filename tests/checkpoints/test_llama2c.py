@@ -1,6 +1,5 @@
 """llama2.c's format, converted: against its forward pass and its tokenizer, written out in numpy."""
 
-import itertools
 import math
 import struct
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from finite_calculus.checkpoints import CheckpointError, llama2c
+from tests.helpers.llama2c import llama2c_tokens
 
 SHAPE = llama2c.Shape(24, 40, 2, 4, 2, 270, 32)
 WORDS = ["▁", "a", "b", "c", "ab", "▁ab", "bc", "▁a", "abc", "▁abc", "cc"]
@@ -92,22 +92,6 @@ def forward(w: dict[str, np.ndarray], ids: list[int]) -> np.ndarray:
     return norm(x, w["norm"]) @ w["embedding"].T
 
 
-def encoded(text: str, vocabulary: dict[str, int], scores: list[float]) -> list[int]:
-    """run.c's bpe_encode: bytes for unknown characters, then always the best-scored pair."""
-    parts: list[int] = []
-    for character in "▁" + text.replace(" ", "▁"):
-        known = vocabulary.get(character)
-        parts += [known] if known is not None else [byte + 3 for byte in character.encode()]
-    names = {n: piece for piece, n in vocabulary.items()}
-    while True:
-        pairs = [names.get(a, "?") + names.get(b, "?") for a, b in itertools.pairwise(parts)]
-        ranked = [(-scores[vocabulary[p]], n) for n, p in enumerate(pairs) if p in vocabulary]
-        if not ranked:
-            return [1, *parts]
-        place = min(ranked)[1]
-        parts[place : place + 2] = [vocabulary[pairs[place]]]
-
-
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, np.ndarray], Any, Any]:
     path = tmp_path_factory.mktemp("llama2c")
@@ -140,7 +124,7 @@ def test_the_converted_tokenizer_merges_as_llama2c_does(
     scores = [score for _, score in pieces()]
     ids = tokenizer(text).input_ids
     # transformers adds no space before an empty text; llama2.c has no such case.
-    assert ids == (encoded(text, vocabulary, scores) if text else [1])
+    assert ids == (llama2c_tokens(text, vocabulary, scores) if text else [1])
     assert tokenizer.decode(ids, skip_special_tokens=True) == text
 
 

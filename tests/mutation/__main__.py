@@ -20,12 +20,11 @@ from tests.mutation.records import read, stale, write
 from tests.mutation.session import Session, Verdict
 
 ROOT = Path(__file__).parents[2]
-TESTS = (
+# Folders of tests, and single files.
+FOLDERS = ("autograd", "bad_input", "batching", "bounds")
+FILES = (
     "accuracy",
-    "autograd",
     "axes",
-    "bad_input",
-    "batching",
     "certificates",
     "complement",
     "control",
@@ -34,10 +33,10 @@ TESTS = (
     "devices",
     "effective",
     "exhaustive",
+    "group_switches",
     "kernels",
     "margin",
     "mixed_types",
-    "pinned_bounds",
     "quantise",
     "readout",
     "regimes",
@@ -69,8 +68,17 @@ class Project:
 CORE = Project(
     root=ROOT,
     core=ROOT / "finite_calculus",
-    tests=[f"tests/test_{name}.py" for name in TESTS],
-    sources=["finite_calculus/*.py", "tests/*.py", "proofs/**/*.py"],
+    tests=[
+        *(f"tests/{folder}" for folder in FOLDERS),
+        *(f"tests/test_{name}.py" for name in FILES),
+    ],
+    sources=[
+        "finite_calculus/*.py",
+        "tests/*.py",
+        "tests/helpers/*.py",
+        *(f"tests/{folder}/**/*.py" for folder in FOLDERS),
+        "proofs/**/*.py",
+    ],
     equivalents=Path(__file__).with_name("equivalent.toml"),
     build=ROOT / "build" / "mutation",
     results=ROOT / "results" / "mutation.json",
@@ -85,14 +93,14 @@ def main(arguments: Sequence[str] | None = None, project: Project = CORE) -> int
         outdated = stale(project.results, project.core, project.equivalents)
         print(*outdated, f"{len(outdated)} stale", sep="\n")
         return 1 if outdated else 0
-    found = [mutant for file in files for mutant in mutants(project.core / file)]
+    all_mutants = [mutant for file in files for mutant in mutants(project.core / file)]
     if options.list:
-        print(*map(describe, found), f"{len(found)} mutants", sep="\n")
+        print(*map(describe, all_mutants), f"{len(all_mutants)} mutants", sep="\n")
         return 0
     if options.replay:
-        found = [mutant for mutant in found if mutant.id == options.replay]
-        print(*map(describe, found), sep="\n")
-    verdicts = _verdicts(project, found, options)
+        all_mutants = [mutant for mutant in all_mutants if mutant.id == options.replay]
+        print(*map(describe, all_mutants), sep="\n")
+    verdicts = _verdicts(project, all_mutants, options)
     return _report(project, verdicts, set() if options.replay else set(files))
 
 
@@ -112,17 +120,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _files(project: Project, given: list[str] | None) -> list[str]:
-    """Names of the files of the core: all, or those among the given paths."""
+def _files(project: Project, chosen: list[str] | None) -> list[str]:
+    """Names of the files of the core: all, or those among the chosen paths."""
     names = sorted(path.name for path in project.core.glob("*.py"))
-    if given is None:
+    if chosen is None:
         return names
-    paths = {project.core / file if "/" not in file else project.root / file for file in given}
+    paths = {project.core / file if "/" not in file else project.root / file for file in chosen}
     return [name for name in names if project.core / name in paths]
 
 
 def _verdicts(
-    project: Project, found: list[Mutant], options: argparse.Namespace
+    project: Project, all_mutants: list[Mutant], options: argparse.Namespace
 ) -> dict[Mutant, Verdict]:
     sources = [path for pattern in project.sources for path in project.root.glob(pattern)]
     path = project.build / "journal.jsonl"
@@ -130,9 +138,9 @@ def _verdicts(
         path.unlink(missing_ok=True)
     journal = Journal.open(path, sources, project.root)
     again = bool(options.replay)
-    kept = {} if again else {m: v for m in found if (v := journal.verdict(m, options.budget))}
-    left = [mutant for mutant in found if mutant not in kept]
-    print(f"{len(found)} mutants, {len(kept)} verdicts known")
+    kept = {} if again else {m: v for m in all_mutants if (v := journal.verdict(m, options.budget))}
+    left = [mutant for mutant in all_mutants if mutant not in kept]
+    print(f"{len(all_mutants)} mutants, {len(kept)} verdicts known")
 
     def work(session: Session) -> None:
         profile = _profile(session, journal, project, options.jobs)
@@ -146,24 +154,29 @@ def _verdicts(
 
     if left:
         Session(project.root, project.core, project.tests).run(work)
-    return {mutant: kept[mutant] for mutant in found}
+    return {mutant: kept[mutant] for mutant in all_mutants}
 
 
 def _profile(session: Session, journal: Journal, project: Project, jobs: int) -> Profile:
     """Durations and covered lines of the tests, kept for each file of tests until a source changes."""
     paths = {
-        file: project.build / f"{Path(file).stem}-{journal.without_other_tests(file)}.pickle"
+        file: project.build / f"{_flat(file)}-{journal.without_other_tests(file)}.pickle"
         for file in sorted({test.partition("::")[0] for test in session.items})
     }
     missing = [file for file, path in paths.items() if not path.exists()]
     print(f"Running {len(missing)} files of tests once, unmutated ...", flush=True)
-    for file, found in session.profiles(missing, jobs):
+    for file, profile in session.profiles(missing, jobs):
         project.build.mkdir(parents=True, exist_ok=True)
-        paths[file].write_bytes(pickle.dumps(found))
+        paths[file].write_bytes(pickle.dumps(profile))
     whole = Profile()
     for path in paths.values():
         whole.add(pickle.loads(path.read_bytes()))
     return whole
+
+
+def _flat(file: str) -> str:
+    """The path of a test in one word: two folders may hold files of one name."""
+    return "-".join(Path(file).with_suffix("").parts)
 
 
 def _progress(count: int, total: int, mutant: Mutant, verdict: Verdict) -> None:

@@ -40,23 +40,23 @@ def read_equivalents(path: Path) -> dict[Key, Equivalent]:
     """The reviewed list; each entry once, each with a reason."""
     entries = tomllib.loads(path.read_text()).get("equivalent", []) if path.exists() else []
     listed = [Equivalent(**entry) for entry in entries]
-    found = {one.key: one for one in listed}
-    if len(found) != len(listed) or not all(one.reason.strip() for one in listed):
+    by_key = {one.key: one for one in listed}
+    if len(by_key) != len(listed) or not all(one.reason.strip() for one in listed):
         raise ValueError(f"`{path}` must list each mutant once, with a reason.")
-    return found
+    return by_key
 
 
 @dataclass
 class Journal:
     """Verdicts in a file of JSON lines, each valid as long as the sources it was reached with.
 
-    A kill stands while the mutated file and the test that killed are the same; a survival stands
-    only while nothing has changed.
+    A kill stands while the mutated file, the test that killed and the helper modules in its folder
+    are the same; a survival stands only while nothing has changed.
     """
 
     path: Path
     hashes: dict[str, str]
-    known: dict[str, dict[str, Any]] = field(default_factory=dict)
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: Path, sources: Iterable[Path], root: Path) -> "Journal":
@@ -64,12 +64,12 @@ class Journal:
         data = {str(p.relative_to(root)): p.read_bytes() for p in sorted(sources)}
         hashes = {name: hashlib.sha256(text).hexdigest()[:16] for name, text in data.items()}
         lines = path.read_text().splitlines() if path.exists() else []
-        known = {record["id"]: record for record in map(json.loads, lines)}
-        return cls(path, hashes, known)
+        records = {record["id"]: record for record in map(json.loads, lines)}
+        return cls(path, hashes, records)
 
     def verdict(self, mutant: Mutant, budget: float) -> Verdict | None:
         """The verdict on a mutant, if it was reached with the sources at hand."""
-        record = self.known.get(mutant.id)
+        record = self.records.get(mutant.id)
         if record is None:
             return None
         survived = record["outcome"] == "survived"
@@ -95,7 +95,7 @@ class Journal:
             "budget": budget,
             "sources": self._sources(mutant, verdict.outcome, verdict.test),
         }
-        self.known[mutant.id] = record
+        self.records[mutant.id] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -108,9 +108,16 @@ class Journal:
     def _sources(self, mutant: Mutant, outcome: str, test: str) -> str:
         if outcome == "survived":
             return _digest(self.hashes)
-        names = [name for name in self.hashes if name.endswith(f"/{mutant.file}")]
-        names.append(test.partition("::")[0])
+        file = test.partition("::")[0]
+        names = {name for name in self.hashes if name.endswith(f"/{mutant.file}")}
+        names |= {file, *self._helpers(file)}
         return " ".join(self.hashes.get(name, "") for name in sorted(names))
+
+    def _helpers(self, file: str) -> list[str]:
+        """Modules in a test's folder, and below it, that are no tests."""
+        folder = Path(file).parent
+        inside = [name for name in self.hashes if Path(name).is_relative_to(folder)]
+        return [name for name in inside if not Path(name).match("test_*.py")]
 
 
 def identity(mutants: Iterable[Mutant]) -> str:
@@ -152,20 +159,20 @@ def complaints(
     verdicts: dict[Mutant, Verdict], listed: dict[Key, Equivalent], files: set[str]
 ) -> list[str]:
     """Survivors that are not listed, and entries of the list that are killed or gone."""
-    found = []
+    lines = []
     for mutant, verdict in verdicts.items():
-        known = key_of(mutant) in listed
-        if verdict.outcome == "survived" and not known:
-            found.append(f"survives: {describe(mutant)}")
-        if verdict.outcome != "survived" and known:
-            found.append(f"listed as equivalent, but killed by {verdict.test}: {describe(mutant)}")
+        is_listed = key_of(mutant) in listed
+        if verdict.outcome == "survived" and not is_listed:
+            lines.append(f"survives: {describe(mutant)}")
+        if verdict.outcome != "survived" and is_listed:
+            lines.append(f"listed as equivalent, but killed by {verdict.test}: {describe(mutant)}")
     existing = {key_of(mutant) for mutant in verdicts}
     for key, entry in listed.items():
         if entry.file in files and key not in existing:
-            found.append(
+            lines.append(
                 f"listed as equivalent, but gone: {entry.file} {entry.function}: {entry.original}"
             )
-    return found
+    return lines
 
 
 def describe(mutant: Mutant) -> str:

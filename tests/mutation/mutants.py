@@ -59,8 +59,8 @@ class Mutant:
 def mutants(path: Path) -> list[Mutant]:
     """Every mutant of a file, in the order of the file."""
     source = Source(path.read_bytes())
-    seen: Counter[tuple[str, ...]] = Counter()
-    found = []
+    occurrences: Counter[tuple[str, ...]] = Counter()
+    results = []
     whole = Place("", 0, len(source.data), (1, 1), imported=True)
     for place, operator, edit in _edits(source.tree, whole, source, set()):
         before = source.data[place.start : place.end].decode()
@@ -69,12 +69,12 @@ def mutants(path: Path) -> list[Mutant]:
         names = (path.name, place.function, " ".join(before.split()), " ".join(after.split()))
         if names[2] == names[3]:
             continue
-        one = Mutant(
-            *names[:2], operator, *names[2:], seen[names], edit, place.lines, place.imported
+        occurrence = occurrences[names]
+        results.append(
+            Mutant(*names[:2], operator, *names[2:], occurrence, edit, place.lines, place.imported)
         )
-        seen[names] += 1
-        found.append(one)
-    return found
+        occurrences[names] += 1
+    return results
 
 
 def _edits(
@@ -92,10 +92,9 @@ def _edits(
         place = replace(place, function=source.text(target))
     for operator in OPERATORS:
         for edit in operator(node, source):
-            shown = (
-                replace(place, start=edit[0], end=edit[1]) if operator is entry_dropped else place
-            )
-            yield shown, operator.__name__.replace("_", " "), edit
+            narrow = replace(place, start=edit[0], end=edit[1])
+            context = narrow if operator is entry_dropped else place
+            yield context, operator.__name__.replace("_", " "), edit
     if isinstance(node, ast.Assign):
         targets = [name for target in node.targets for name in ast.walk(target)]
         names = {name.id for name in targets if isinstance(name, ast.Name)}

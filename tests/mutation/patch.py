@@ -19,12 +19,12 @@ from tests.mutation.mutants import Mutant
 
 def living_functions(core: Path) -> dict[str, list[FunctionType]]:
     """All function objects of a package, by file: decorators and closures keep some out of sight."""
-    found: dict[str, list[FunctionType]] = defaultdict(list)
+    by_file: dict[str, list[FunctionType]] = defaultdict(list)
     for function in [item for item in gc.get_objects() if type(item) is FunctionType]:
         path = Path(function.__code__.co_filename)
         if path.parent == core:
-            found[path.name].append(function)
-    return found
+            by_file[path.name].append(function)
+    return by_file
 
 
 def exchange(mutant: Mutant, path: Path, source: bytes, functions: Sequence[FunctionType]) -> bool:
@@ -56,12 +56,12 @@ def serve(path: Path, mutated: bytes, root: Path) -> None:
     sys.dont_write_bytecode = True
     read = importlib.machinery.SourceFileLoader.get_data
 
-    def get_data(self: importlib.machinery.SourceFileLoader, wanted: str) -> bytes:
-        if Path(wanted) == path:
+    def get_data(self: importlib.machinery.SourceFileLoader, name: str) -> bytes:
+        if Path(name) == path:
             return mutated
-        if Path(wanted).suffix == ".pyc" and Path(wanted).name.startswith(f"{path.stem}."):
-            raise FileNotFoundError(wanted)  # compiled from the original
-        return read(self, wanted)
+        if Path(name).suffix == ".pyc" and Path(name).name.startswith(f"{path.stem}."):
+            raise FileNotFoundError(name)  # compiled from the original
+        return read(self, name)
 
     importlib.machinery.SourceFileLoader.get_data = get_data
 
@@ -71,9 +71,9 @@ Key = tuple[str, int, int]
 
 def _codes(source: bytes, path: Path) -> dict[Key, CodeType]:
     """The code of every function in a source, by name, line and number of arguments."""
-    found = list(_inside(compile(source, str(path), "exec", dont_inherit=True)))
-    codes = {_key(code): code for code in found}
-    if len(codes) != len(found):
+    functions = list(_inside(compile(source, str(path), "exec", dont_inherit=True)))
+    codes = {_key(code): code for code in functions}
+    if len(codes) != len(functions):
         raise ValueError(f"`{path}` must not have two like lambdas on one line: split it.")
     return codes
 

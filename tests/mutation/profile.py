@@ -29,7 +29,7 @@ class Profile:
         for (name, line), tests in self.tests.items():
             for test in tests if name == file else ():
                 lines[test].add(line)
-        return {test: frozenset(found) for test, found in lines.items()}
+        return {test: frozenset(numbers) for test, numbers in lines.items()}
 
     def covering(self, mutant: Mutant) -> set[str]:
         """Tests that execute a mutant's lines.
@@ -37,13 +37,13 @@ class Profile:
         For code of the import, any line of the file, or no line at all: these look at what is made there.
         """
         first, last = mutant.lines
-        found = {
+        tests = {
             test
-            for (file, line), tests in self.tests.items()
+            for (file, line), names in self.tests.items()
             if file == mutant.file and (mutant.imported or first <= line <= last)
-            for test in tests
+            for test in names
         }
-        return found | self._still() if mutant.imported else found
+        return tests | self._still() if mutant.imported else tests
 
     def _still(self) -> set[str]:
         """Tests that execute no line of the core."""

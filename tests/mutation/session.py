@@ -80,10 +80,10 @@ class Session:
 
     def profiles(self, files: Sequence[str], jobs: int) -> Iterator[tuple[str, Profile]]:
         """Run the tests of each file once, unmutated; raises if one fails."""
-        for file, found in _forked(files, self._profiled, jobs, 3600):
-            if not isinstance(found, Profile):
-                raise RuntimeError(f"The tests must pass without a mutation; got {found}.")
-            yield file, found
+        for file, profile in _forked(files, self._profiled, jobs, 3600):
+            if not isinstance(profile, Profile):
+                raise RuntimeError(f"The tests must pass without a mutation; got {profile}.")
+            yield file, profile
 
     def verdicts(
         self, mutants: Sequence[Mutant], profile: Profile, *, jobs: int, budget: float

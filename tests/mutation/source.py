@@ -39,7 +39,7 @@ class Source:
         """Replace the operator between two operands."""
         start, end = self.span(left)[1], self.span(right)[0]
         pattern = r"\s+".join(map(re.escape, old.split()))
-        found = re.search(pattern, self.data[start:end].decode())
-        assert found is not None
-        offset = start + len(self.data[start:end].decode()[: found.start()].encode())
-        return offset, offset + len(found.group().encode()), new
+        match = re.search(pattern, self.data[start:end].decode())
+        assert match is not None
+        offset = start + len(self.data[start:end].decode()[: match.start()].encode())
+        return offset, offset + len(match.group().encode()), new

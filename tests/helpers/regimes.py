@@ -1,6 +1,6 @@
 """The regimes hypothesis draws from: one named piece wherever a plain formula loses its digits.
 
-`tests.strategies` builds the cases of the checks from them.
+`tests.helpers.strategies` builds the cases of the checks from them.
 """
 
 from collections.abc import Callable

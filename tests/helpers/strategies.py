@@ -1,4 +1,4 @@
-"""The cases hypothesis draws, a strategy for every draw of the comparisons, from `tests.regimes`.
+"""The cases hypothesis draws, a strategy for every draw of the comparisons, from `tests.helpers.regimes`.
 
 A strategy takes a dtype and draws a `Batch` of one or two cases, somehow laid out in memory. Shapes
 stay small, because every case has its exact reference computed.
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from proofs.numeric.cases import Batch
-from tests.regimes import (
+from tests.helpers.regimes import (
     Arrays,
     entries,
     filled,

@@ -8,10 +8,10 @@ from torch import Tensor
 class Watched(Tensor):
     """Remembers what it was asked to become."""
 
-    asked: ClassVar[list[tuple[Any, ...]]] = []
+    requests: ClassVar[list[tuple[Any, ...]]] = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if func is Tensor.to:
-            cls.asked.append(args[1:])
+            cls.requests.append(args[1:])
         return super().__torch_function__(func, types, args, kwargs or {})

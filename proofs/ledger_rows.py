@@ -1,0 +1,143 @@
+"""One row of the ledger from the evidence for an entry: which of it holds, and what fails."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from proofs import coq_check, coq_source
+from proofs.entry import Entry, Kind
+from proofs.native import native_checks_of
+from proofs.numeric.checks import CheckResult, checks_of
+from proofs.printed import arithmetic
+
+NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """Cases of all functions of an entry in one dtype; `bits_lost` where there is a reference."""
+
+    cases: int
+    violations: int
+    worst_over_bound: float
+    bits_lost: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One entry of the ledger."""
+
+    label: str
+    aliases: tuple[str, ...]
+    kind: str
+    title: str
+    proof: str
+    scope: str
+    coq: str
+    coq_theorems: tuple[str, ...]
+    reference_bits: int | None
+    float64: Numeric | None
+    float32: Numeric | None
+    native: str
+    native_checks: tuple[str, ...]
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EntryProof:
+    """How many statements an entry has, and those of them that are not proved or fail in an instance."""
+
+    statements: int
+    failures: tuple[str, ...]
+
+
+def judge(
+    entry: Entry,
+    proof: EntryProof,
+    results: dict[tuple[str, str, int], CheckResult],
+    coq: coq_check.CoqReport,
+    by_label: dict[str, tuple[str, ...]],
+    figures: Sequence[arithmetic.FigureResult],
+) -> Row:
+    """The row of an entry: what was run and held, and a failure for everything that did not."""
+    mine = {check.function for function in entry.functions for check in checks_of(function)}
+    runs = [result for (name, _, _), result in results.items() if name in mine]
+    failures = [*proof.failures, *(failure for o in runs for failure in _numeric_failures(o))]
+    theorems = theorem_ids(entry, by_label)
+    status = _coq_status(theorems, coq)
+    if status == "failed":
+        failures.append(f"Coq: {', '.join(theorems)} failed")
+    proved = "proved" if proof.statements and not proof.failures else "failed"
+    if entry.kind is Kind.ARITHMETIC:
+        wrong = arithmetic.unexpected(figures)
+        failures += [f"printed figure {name} is not as expected" for name in wrong]
+        proved = "failed" if wrong else "recomputed"
+    elif proved == "proved" and entry.kind is Kind.DEFINITION:
+        proved = "evaluated"
+    elif not proof.statements:
+        failures.append("the entry carries no statement")
+    return Row(
+        label=entry.label,
+        aliases=entry.names[1:],
+        kind=str(entry.kind),
+        title=entry.title,
+        proof=proved,
+        scope=entry.scope,
+        coq=status,
+        coq_theorems=theorems,
+        reference_bits=max((o.tally.reference_bits for o in runs), default=None),
+        float64=_numeric(runs, "float64"),
+        float32=_numeric(runs, "float32"),
+        native=NOT_CHECKED if native_checks_of(entry.names) else "none",
+        native_checks=native_checks_of(entry.names),
+        failures=tuple(failures),
+    )
+
+
+def theorem_ids(entry: Entry, by_label: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The theorems that name the entry by any of its labels, each once."""
+    ids = [identifier for name in entry.names for identifier in by_label.get(name, ())]
+    return tuple(dict.fromkeys(ids))
+
+
+def _coq_status(theorems: tuple[str, ...], coq: coq_check.CoqReport) -> str:
+    if not theorems:
+        return "none"
+    if coq.status == NOT_CHECKED:
+        return NOT_CHECKED
+    if any(_broken(name, failure) for name in theorems for failure in coq.failures):
+        return "failed"
+    # After a failure elsewhere the library was not compiled to its end: nothing is known of the rest.
+    return coq.status if coq.status == "checked" else NOT_CHECKED
+
+
+def _broken(identifier: str, failure: coq_source.Failure) -> bool:
+    """Whether a failure is this theorem's own, or its file's if Coq could not name the theorem."""
+    if failure.theorem is None:
+        return failure.file == f"{identifier.partition('.')[0]}.v"
+    return failure.theorem == identifier
+
+
+def _numeric(runs: Iterable[CheckResult], dtype: str) -> Numeric | None:
+    mine = [result for result in runs if result.tally.dtype == dtype]
+    if not mine:
+        return None
+    return Numeric(
+        cases=sum(o.tally.cases for o in mine),
+        violations=sum(o.tally.violations for o in mine),
+        worst_over_bound=max(o.tally.worst_over_bound for o in mine),
+        bits_lost=max((o.stability.bits for o in mine if o.stability), default=None),
+    )
+
+
+def _numeric_failures(result: CheckResult) -> Iterator[str]:
+    tally, lost = result.tally, result.stability
+    if tally.violations:
+        yield (
+            f"{tally.function} {tally.dtype}: {tally.violations} of {tally.cases} cases beyond their "
+            f"bound, worst {tally.worst_over_bound:.3g}, case {tally.worst}"
+        )
+    if lost is not None and not lost.holds:
+        yield (
+            f"{tally.function} {tally.dtype}: not stable, {lost.bits:.1f} bits lost where "
+            f"{lost.allowed:.1f} are allowed, case {lost.worst}"
+        )
