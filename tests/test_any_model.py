@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from transformers import BloomConfig, BloomForCausalLM
 from typer.testing import CliRunner
 
 import finite_calculus
 from finite_calculus.checkpoints import load
-from finite_calculus.cli import app, extras
+from finite_calculus.cli import app
 
 PROMPT = "Entity 01: A\nEntity 02: B\nQuestion: What is the label of Entity 02?\nAnswer:"
 ASKED = ["--prompt", PROMPT, "--answer", "A", "--versus", "B", "--quiet"]
@@ -126,25 +125,6 @@ def test_a_folder_with_pickles_only_is_refused_by_the_commands(name: str, tmp_pa
     code, output = command(name, *where)
     assert code == 2
     assert "A pickle can run any code" in output
-
-
-@pytest.mark.parametrize("name", extras.EXTRAS)
-def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    extras.require_extra(name)
-    absent = extras.EXTRAS[name][-1]
-    monkeypatch.setattr(extras, "find_spec", lambda module: None if module == absent else object())
-    said = rf"needs {absent}, not installed here: install finite-calculus\[{name}\]"
-    with pytest.raises(typer.BadParameter, match=said):
-        extras.require_extra(name)
-
-
-@pytest.mark.parametrize("name", [*COMMANDS, "preflight"])
-def test_the_commands_of_models_ask_for_their_extra(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
-    asked = [] if name == "preflight" else [*ASKED, *COMMANDS[name]]
-    code, output = command(name, *asked)
-    assert code == 2
-    assert "install finite-calculus[models]" in output
 
 
 LISTING = """

@@ -45,14 +45,14 @@ def modules() -> list[str]:
     return sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem not in NOT_EXPORTED)
 
 
-def defined(module: str) -> set[str]:
+def definitions(module: str) -> set[str]:
     """Public functions and classes that a file defines itself, read from its text."""
     tree = ast.parse((PACKAGE / f"{module}.py").read_text())
     kinds = (ast.FunctionDef, ast.ClassDef)
     return {n.name for n in tree.body if isinstance(n, kinds) and not n.name.startswith("_")}
 
 
-def imported() -> dict[str, str]:
+def exports() -> dict[str, str]:
     """Names that `__init__` imports, with the module each comes from, read from its text."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     return {
@@ -63,7 +63,7 @@ def imported() -> dict[str, str]:
     }
 
 
-def serving(module: str) -> set[str]:
+def names_for_others(module: str) -> set[str]:
     """Names that other files of the package import from one, and the types these return."""
     used = {
         alias.name
@@ -87,29 +87,51 @@ def settings():
     return [state, str(torch.get_default_dtype()), torch.get_num_threads(), torch.is_grad_enabled()]
 
 before = settings()
-import finite_calculus
-report = {"modules": sorted(sys.modules), "unchanged": settings() == before}
+{statement}
+report = {{"modules": sorted(sys.modules), "unchanged": settings() == before}}
 print(json.dumps(report))
 """
 
 
-@pytest.fixture(scope="module")
-def fresh() -> dict[str, Any]:
-    """What importing the package does in a fresh interpreter, with warnings as errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM],
+def report_of(statement: str) -> dict[str, Any]:
+    """What a statement does in a fresh interpreter, with warnings as errors."""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM.format(statement=statement)],
         capture_output=True,
         text=True,
         check=False,
         cwd=PACKAGE.parent,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def fresh() -> dict[str, Any]:
+    """What importing the package does."""
+    return report_of("import finite_calculus")
 
 
 def test_importing_the_package_imports_nothing_that_it_does_not_need(fresh: dict[str, Any]):
     assert "finite_calculus.sparse" in fresh["modules"]
     assert [name for name in UNNEEDED if name in fresh["modules"]] == []
+
+
+def test_importing_provenance_adds_only_the_standard_library(fresh: dict[str, Any]):
+    """It needs no torch itself; the package that it lies in brings torch."""
+    names = [path.stem for path in (PACKAGE / "provenance").glob("*.py") if path.stem[0] != "_"]
+    report = report_of(f"from finite_calculus.provenance import {', '.join(names)}")
+    more = {name.partition(".")[0] for name in set(report["modules"]) - set(fresh["modules"])}
+    assert more - {"finite_calculus"} <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    "module", ["checkpoints", "cli", "entry", "harness", "studies.joint_kv", "tasks"]
+)
+def test_what_loads_no_model_imports_no_transformers(module: str):
+    modules = report_of(f"import finite_calculus.{module}")["modules"]
+    assert f"finite_calculus.{module}" in modules
+    assert "transformers" not in modules
 
 
 def test_importing_the_package_draws_no_random_number_and_changes_no_setting_of_torch(
@@ -130,35 +152,35 @@ def test_every_exported_name_is_documented(name: str):
 
 @pytest.mark.parametrize("name", EXPORTED)
 def test_every_public_method_of_an_exported_class_is_documented(name: str):
-    thing = getattr(finite_calculus, name)
-    members = vars(thing) if inspect.isclass(thing) else {}
-    described = {
-        member: getattr(found, "__func__", found).__doc__
-        for member, found in members.items()
+    exported = getattr(finite_calculus, name)
+    members = vars(exported) if inspect.isclass(exported) else {}
+    docstrings = {
+        member: getattr(thing, "__func__", thing).__doc__
+        for member, thing in members.items()
         if not member.startswith("_")
-        and isinstance(getattr(found, "__func__", found), property | FunctionType)
+        and isinstance(getattr(thing, "__func__", thing), property | FunctionType)
     }
-    assert [member for member, text in described.items() if not text] == []
+    assert [member for member, text in docstrings.items() if not text] == []
 
 
 @pytest.mark.parametrize("module", modules())
 def test_a_public_name_is_exported_or_serves_another_file(module: str):
-    exported = {name for name, source in imported().items() if source == module}
+    exported = {name for name, source in exports().items() if source == module}
     assert exported
-    assert exported <= defined(module)
-    assert defined(module) - exported <= serving(module)
+    assert exported <= definitions(module)
+    assert definitions(module) - exported <= names_for_others(module)
 
 
 def test_no_exported_name_is_stale_and_none_appears_by_accident():
-    assert sorted(imported()) == EXPORTED
-    assert set(imported().values()) <= set(modules())
-    for name, module in imported().items():
+    assert sorted(exports()) == EXPORTED
+    assert set(exports().values()) <= set(modules())
+    for name, module in exports().items():
         source = importlib.import_module(f"finite_calculus.{module}")
         assert getattr(finite_calculus, name) is getattr(source, name)
 
 
 def test_exports_stand_in_the_order_of_their_names_within_each_file():
-    names = list(imported().items())
+    names = list(exports().items())
     for module in modules():
         mine = [name for name, source in names if source == module]
         assert mine == sorted(mine, key=lambda name: (name[0].islower(), name))

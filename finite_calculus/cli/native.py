@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.extras import require_extra
 from finite_calculus.cli.options import Device, JsonFile, ModelArgument, Quiet
 
 
@@ -50,7 +49,6 @@ def preflight(
 
     Example: `finite-calculus preflight smollm2-135m-instruct --json preflight.json`
     """
-    require_extra("models")
     from finite_calculus.checkpoints import CheckpointError
     from native_checks.gate import REFERENCES, gate
 

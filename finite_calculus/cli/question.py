@@ -15,7 +15,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from finite_calculus.cli.display import console
-from finite_calculus.cli.extras import require_extra
 
 if TYPE_CHECKING:
     from finite_calculus.checkpoints import Origin
@@ -50,7 +49,6 @@ class Question:
 @contextmanager
 def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
     """The model attached and the prompt captured; a mistake in the options ends the command."""
-    require_extra("models")
     from finite_calculus.checkpoints import load, origin_of, require_tokenizer
     from finite_calculus.models import attach
 

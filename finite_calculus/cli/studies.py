@@ -7,7 +7,6 @@ from typing import Annotated, TypeVar
 import typer
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.extras import require_extra
 from finite_calculus.cli.options import Quiet
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.study_commands import StudyGroup
@@ -38,7 +37,6 @@ def status(directory: Directory) -> None:
 
     Example: `finite-calculus status joint`
     """
-    require_extra("studies")
     from finite_calculus.harness.status import status as survey_run
 
     state = _or_stop(lambda: survey_run(directory))
@@ -55,7 +53,6 @@ def replay(directory: Directory, quiet: Quiet = False) -> None:
 
     Example: `finite-calculus replay joint`
     """
-    require_extra("studies")
     from finite_calculus.harness.replay import ALLOWED, replay as replay_run
 
     with Units(quiet, "replay") as report:
@@ -90,7 +87,6 @@ def summary(
 
     Example: `finite-calculus summary joint --archive results/joint-kv/embedded`
     """
-    require_extra("studies")
     from finite_calculus.harness.archive import archive as write_archive
     from finite_calculus.harness.records import read_saved
     from finite_calculus.harness.summary import write_summary

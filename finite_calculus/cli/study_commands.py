@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from finite_calculus.cli.extras import require_extra
 from finite_calculus.cli.options import Device, Quiet
 from finite_calculus.cli.progress import Units
 
@@ -31,7 +30,6 @@ class StudyGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all studies."""
-        require_extra("studies")
         from finite_calculus.harness.registry import study_names
 
         return list(study_names())
@@ -46,7 +44,6 @@ class StudyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that was asked for, with the options of its study."""
-        require_extra("studies")
         from finite_calculus.harness.registry import find_study
 
         try:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from finite_calculus.cli import extras
 from tests.helpers.studies import command, plain
 
 
@@ -73,14 +72,6 @@ def test_damage_gives_exit_code_one(copied: Path) -> None:
         result = command(*words, str(copied))
         assert result.exit_code == 1
         assert "checks.parquet: missing" in result.output
-
-
-def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extras.EXTRAS, "studies", ("pyarrow", "nonesuch"))
-    result = command("status", "anywhere")
-    assert result.exit_code == 2
-    assert "nonesuch" in plain(result.output)
-    assert "install finite-calculus[studies]" in plain(result.output)
 
 
 def test_the_list_of_studies_imports_none_of_them() -> None:
