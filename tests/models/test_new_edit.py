@@ -1,11 +1,17 @@
 """A new edit is one class: the command line, families, execution and the preflight know it by itself."""
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+import finite_calculus
 from finite_calculus.models import Edit, LayerBank, LayerCapture, attach, predict
 from finite_calculus.models.edits import Edits, register, registered_edits, unregister
 from finite_calculus.models.edits.base import attended_tokens, replace_columns
@@ -13,6 +19,8 @@ from finite_calculus.search import Family, execute_rows, score
 from finite_calculus.search.specs import edit_help, parse_edit
 from native_checks.bench import battery, idle_edits
 from native_checks.preflight import preflight
+
+_DATA = shutil.ignore_patterns("*.safetensors", "__pycache__")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,3 +110,24 @@ def test_a_word_belongs_to_one_edit(registered) -> None:
     ):
         register(again)
     assert again not in registered_edits()
+
+
+def test_a_file_in_the_folder_is_enough(tmp_path: Path) -> None:
+    """A copy of the package with one more file knows its edit, without another line changed."""
+    copy = tmp_path / "finite_calculus"
+    shutil.copytree(Path(finite_calculus.__file__).parent, copy, ignore=_DATA)
+    text = (copy / "models" / "edits" / "scale_values.py").read_text()
+    text = text.replace("class ScaleValues", "class Fade").replace('("value",)', '("fade",)')
+    (copy / "models" / "edits" / "fade.py").write_text(text)
+    program = (
+        "from finite_calculus.models.edits import registered_edits as r; print(r()[-1].__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "Fade"

@@ -1,5 +1,8 @@
-"""Edits of one attention readout, a file for each; `base` says what an edit is."""
+"""Edits of one attention readout, a file for each; `base` says what an edit is. Every file here is imported."""
 # ruff: noqa: I001 — edits are registered, listed on the command line and run in this order.
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from finite_calculus.models.edits.base import (
     Edit as Edit,
@@ -25,3 +28,6 @@ from finite_calculus.models.edits.key_shift import (
     third as third,
 )
 from finite_calculus.models.edits.restore import Restore as Restore
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
