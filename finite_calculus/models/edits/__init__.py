@@ -1,4 +1,4 @@
-"""Edits of one attention readout, a file for each; `base` says what an edit is. Every file here is imported."""
+"""Edits of one attention readout, a file for each, all imported; `base` says what an edit is."""
 # ruff: noqa: I001 — edits are registered, listed on the command line and run in this order.
 
 from importlib import import_module
