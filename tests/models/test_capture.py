@@ -18,8 +18,9 @@ from finite_calculus.models import (
     save_capture,
 )
 from finite_calculus.models.bounds import query_error
-from finite_calculus.models.capture import affine_query, check_replay, projection_weights
+from finite_calculus.models.capture import check_replay
 from finite_calculus.models.margins import Margin, margin
+from finite_calculus.models.projections import affine_query, projection_weights
 from finite_calculus.models.storage import same_tensors
 from finite_calculus.models.tiny import tiny_model
 from finite_calculus.rounding import error_of, track
