@@ -52,10 +52,10 @@ def evict(
     `relative` makes the budget a fraction of ‖o‖₂. Groups are single tokens unless given; those that
     touch `protect` or the query's own token are kept.
     """
-    chosen = [layer.layer for layer in capture.layers] if layers is None else list(layers)
+    numbers = [layer.layer for layer in capture.layers] if layers is None else list(layers)
     protected = {*protect, len(capture.ids) - 1}
     return tuple(
-        _plan(capture.layer(layer), budget, relative, protected, groups) for layer in chosen
+        _plan(capture.layer(layer), budget, relative, protected, groups) for layer in numbers
     )
 
 

@@ -71,9 +71,9 @@ def restore(
     generator: torch.Generator | None = None,
 ) -> tuple[Repair, ...]:
     """Quantise the prefix at each layer and restore `count` entries; the query's own stays exact."""
-    chosen = [layer.layer for layer in capture.layers] if layers is None else list(layers)
+    numbers = [layer.layer for layer in capture.layers] if layers is None else list(layers)
     return tuple(
-        _repair(capture.layer(layer), bits, count, method, rescore, generator) for layer in chosen
+        _repair(capture.layer(layer), bits, count, method, rescore, generator) for layer in numbers
     )
 
 

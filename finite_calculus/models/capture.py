@@ -44,7 +44,7 @@ class Capture:
 
     @property
     def positions(self) -> range:
-        """Positions of the tokens."""
+        """From 0 to the position of the query, the last token."""
         return range(self.ids.shape[0])
 
     def layer(self, layer: int) -> LayerCapture:

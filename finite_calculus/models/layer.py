@@ -99,8 +99,8 @@ class LayerCapture:
         keys = self.keys if columns is None else self.keys[:, columns]
         values = self.values if columns is None else self.values[:, columns]
         bias = torch.zeros(self.heads, keys.shape[1], dtype=keys.dtype, device=keys.device)
-        none = self.attended.new_zeros(keys.shape[1])
-        return LayerBank(self.query, keys, values, bias, none, none, columns)
+        nowhere = self.attended.new_zeros(keys.shape[1])
+        return LayerBank(self.query, keys, values, bias, nowhere, nowhere, columns)
 
     def in_float64(self, wrap: Wrap) -> "LayerCapture":
         """The same layer with what predictions are made of in float64, each passed through `wrap`."""

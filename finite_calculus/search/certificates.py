@@ -53,11 +53,11 @@ def certify_table(table: ScoreTable) -> ScoreTable:
 def counts(certificate: Certificate) -> CertifiedCounts:
     """Certified signs and pairs; pairs are counted by sorting interval ends, not by comparing all."""
     lower, above = intervals(certificate)
-    beaten = torch.searchsorted(above.sort().values, lower, side="left")
+    below = torch.searchsorted(above.sort().values, lower, side="left")
     return CertifiedCounts(
         candidates=lower.shape[0],
         signs=int((certified_signs(certificate) != 0).sum()),
-        pairs=int(beaten.sum()),
+        pairs=int(below.sum()),
     )
 
 

@@ -42,8 +42,8 @@ def test_a_capture_repeats_bit_for_bit_and_its_leaves_change_nothing(tiny, ids, 
         first = instrument.capture(ids, answer=3, versus=5)
         second = instrument.capture(ids, answer=3, versus=5)
         with torch.no_grad():
-            plain = instrument.prefix(ids)
-            output = model(input_ids=plain.last, past_key_values=plain.cache(), use_cache=True)
+            prefix = instrument.prefix(ids)
+            output = model(input_ids=prefix.last, past_key_values=prefix.cache(), use_cache=True)
     assert same_tensors(first, second)
     assert first.baseline == float(first.margin.of(output.logits[0, -1]))
 
