@@ -26,9 +26,9 @@ def same_dtype(**tensors: Tensor) -> None:
     """Require one floating dtype for all arguments, so that no operand is promoted unseen."""
     for name, tensor in tensors.items():
         floating(name, tensor)
-    found = {name: tensor.dtype for name, tensor in tensors.items()}
-    if len(set(found.values())) > 1:
-        listed = ", ".join(f"`{name}` is {dtype}" for name, dtype in found.items())
+    dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
+    if len(set(dtypes.values())) > 1:
+        listed = ", ".join(f"`{name}` is {dtype}" for name, dtype in dtypes.items())
         raise TypeError(
             f"All tensors must share one dtype; {listed}. Convert them to one of these."
         )

@@ -97,8 +97,8 @@ def preserving_directions(
     if mask is not None:
         _checks.exact_axes("mask", mask, features.shape[:1], "(keys,)")
         _checks.mask_over("mask", mask, features.shape[0])
-    kept = features if mask is None else features[mask]
-    rows = relative_features(kept, 0)
+    attended = features if mask is None else features[mask]
+    rows = relative_features(attended, 0)
     _, singular, right = torch.linalg.svd(rows, full_matrices=True)
     rank, tolerance = _rank(singular, rows, tolerance)
     return PreservingDirections(right[rank:].mT, rank, tolerance, singular)

@@ -136,8 +136,8 @@ def mean_key_gauge(
     if mask is None:
         return features.mean(-2)
     _checks.mask_over("mask", mask, features.shape[-2])
-    kept = torch.where(mask.unsqueeze(-1), features, 0.0)
-    return kept.sum(-2) / mask.sum(-1, keepdim=True)
+    attended = torch.where(mask.unsqueeze(-1), features, 0.0)
+    return attended.sum(-2) / mask.sum(-1, keepdim=True)
 
 
 def key_shift_gauge(
@@ -221,12 +221,12 @@ def _centre(values: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
 
     Subtracting a mean of large values would leave their rounding error in the differences.
     """
-    kept = attended.unsqueeze(-1)
+    mask = attended.unsqueeze(-1)
     first = attended.to(torch.uint8).argmax(-1, keepdim=True).unsqueeze(-1)
     pivot = torch.take_along_dim(values, first, dim=-2)
-    offsets = torch.where(kept, values - pivot, 0.0)
+    offsets = torch.where(mask, values - pivot, 0.0)
     mean_offset = offsets.sum(-2, keepdim=True) / attended.sum(-1)[..., None, None]
-    return (pivot + mean_offset).squeeze(-2), torch.where(kept, offsets - mean_offset, 0.0)
+    return (pivot + mean_offset).squeeze(-2), torch.where(mask, offsets - mean_offset, 0.0)
 
 
 def _coefficients(scores: Tensor, attended: Tensor) -> Tensor:

@@ -101,9 +101,10 @@ def batch_sizes_agree(bench: Bench) -> GateCheck:
 
 def idle_edits_change_nothing(bench: Bench) -> GateCheck:
     """Edits that leave every tensor as it is leave every margin and write as it is, bit for bit."""
-    found = bench.instrument.execute(bench.capture, bench.idle, batch=bench.batch)
-    moved = sum(o.effect != 0 or not torch.equal(o.write, o.control_write) for o in found.outcomes)
-    return counted("idle edits change nothing", moved, f"of {len(found.outcomes)} edits that move")
+    execution = bench.instrument.execute(bench.capture, bench.idle, batch=bench.batch)
+    outcomes = execution.outcomes
+    moved = sum(o.effect != 0 or not torch.equal(o.write, o.control_write) for o in outcomes)
+    return counted("idle edits change nothing", moved, f"of {len(outcomes)} edits that move")
 
 
 def live_edits_change_something(bench: Bench) -> GateCheck:

@@ -88,7 +88,7 @@ def attention_spread(call: AttentionCall) -> Tensor:
 
 
 @torch.no_grad()
-def module_spread(module: nn.Module, given: Tensor, output: Tensor) -> Tensor:
+def module_spread(module: nn.Module, inputs: Tensor, output: Tensor) -> Tensor:
     """Spread of a leaf module's output: 2·Σ|x||W| of a linear map, a few units of anything else.
 
     A norm divides by the root of a sum of n squares, which do have a common sign: √n/2 for it. Fused
@@ -97,7 +97,7 @@ def module_spread(module: nn.Module, given: Tensor, output: Tensor) -> Tensor:
     weight = getattr(module, "weight", None)
     if isinstance(weight, Tensor) and weight.ndim == 2:
         rows = weight if isinstance(module, nn.Linear) else weight.mT
-        return 2 * nn.functional.linear(given.abs(), rows.abs())
+        return 2 * nn.functional.linear(inputs.abs(), rows.abs())
     terms = sum(p.shape[-1] + p.shape[-2] for p in module.parameters() if p.ndim > 1)
     if terms:
         return terms**0.5 * output.abs().amax(-1, keepdim=True).expand_as(output)

@@ -49,12 +49,12 @@ def slope_at_zero(steps: Tensor, margins: Tensor, budget: float) -> tuple[Tensor
     (m(0) − m(−h))/h, which do not see a jump of the margin (another choice of experts) on the other side.
     """
     ahead, behind, here = margins.split([len(steps), len(steps), 1])
-    found = [
+    quotients = [
         _settled((ahead - behind) / (2 * steps), budget / steps),
         _settled((ahead - here) / steps, 2 * budget / steps),
         _settled((here - behind) / steps, 2 * budget / steps),
     ]
-    return min(found, key=lambda pair: float(pair[1]))
+    return min(quotients, key=lambda pair: float(pair[1]))
 
 
 def _settled(slopes: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:

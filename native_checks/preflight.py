@@ -116,14 +116,14 @@ def run_checks(
     bench: Bench, *, quiet: bool = True, title: str = "preflight"
 ) -> tuple[GateCheck, ...]:
     """Every check in order; one that raises is recorded as failed under its function's name."""
-    found: list[GateCheck] = []
+    records: list[GateCheck] = []
     for check in tqdm(CHECKS, disable=quiet or None, desc=title, unit="check", leave=False):
         try:
             result = check(bench)
         except Exception as error:
             result = refused(check.__name__.replace("_", " "), error)
-        found += result if isinstance(result, tuple) else (result,)
-    return tuple(found)
+        records += result if isinstance(result, tuple) else (result,)
+    return tuple(records)
 
 
 def _ids(model: PreTrainedModel, tokenizer: Any, prompt: Any) -> Tensor:

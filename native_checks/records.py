@@ -72,13 +72,13 @@ def compared(
     tightest = int((apart / bound.clamp(min=_TINY)).argmax())
     ceilings = CEILING_ABSOLUTE + CEILING_RELATIVE * torch.nan_to_num(reference.abs())
     nearest = int((apart / ceilings).argmax())
-    held = bool(waived) or bool((apart <= ceilings).all())
+    tolerable = bool(waived) or bool((apart <= ceilings).all())
     return GateCheck(
         name,
         float(apart[tightest]),
         float(bound[tightest]),
         reason,
-        passed=held and bool((apart <= bound).all()),
+        passed=tolerable and bool((apart <= bound).all()),
         ceiling=float(ceilings[nearest]),
         ceiling_figure=float(apart[nearest]),
         waived=waived,

@@ -11,15 +11,15 @@ from native_checks.records import GateCheck, counted
 
 def attention_is_installed(bench: Bench) -> GateCheck:
     """Every layer's attention runs through the instrument, once per forward pass."""
-    sites, seen = bench.instrument.support.sites, []
+    sites, calls = bench.instrument.support.sites, []
 
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
-        seen.append(site.layer)
+        calls.append(site.layer)
         return output
 
     with torch.no_grad(), active(Session(by_module(sites), keep_call, observe)):
         bench.instrument.model(input_ids=bench.ids.unsqueeze(0), use_cache=False)
-    missed = sum(seen.count(site.layer) != 1 for site in sites)
+    missed = sum(calls.count(site.layer) != 1 for site in sites)
     return counted(
         "attention installed", missed, f"layers of {len(sites)} that did not pass exactly once"
     )
@@ -27,9 +27,9 @@ def attention_is_installed(bench: Bench) -> GateCheck:
 
 def no_foreign_patches(bench: Bench) -> GateCheck:
     """Eager functions, forwards and registered functions are the library's own."""
-    found = foreign_patches(bench.instrument.support.sites)
+    patches = foreign_patches(bench.instrument.support.sites)
     return counted(
-        "no foreign patches", len(found), "; ".join(found) or "all functions are at home"
+        "no foreign patches", len(patches), "; ".join(patches) or "all functions are at home"
     )
 
 

@@ -52,9 +52,11 @@ def evict(
     `relative` makes the budget a fraction of ‖o‖₂. Groups are single tokens unless given; those that
     touch `protect` or the query's own token are kept.
     """
-    chosen = [found.layer for found in capture.layers] if layers is None else list(layers)
-    kept = {*protect, len(capture.ids) - 1}
-    return tuple(_plan(capture.layer(layer), budget, relative, kept, groups) for layer in chosen)
+    numbers = [layer.layer for layer in capture.layers] if layers is None else list(layers)
+    protected = {*protect, len(capture.ids) - 1}
+    return tuple(
+        _plan(capture.layer(layer), budget, relative, protected, groups) for layer in numbers
+    )
 
 
 def execute_evictions(
@@ -62,8 +64,8 @@ def execute_evictions(
 ) -> tuple[Eviction, ...]:
     """The plans with what the model did, each layer on its own."""
     edits = [plan.edit for plan in plans]
-    given = [edit for edit in edits if edit is not None]
-    outcomes = iter(instrument.execute(capture, given).outcomes if given else ())
+    deletions = [edit for edit in edits if edit is not None]
+    outcomes = iter(instrument.execute(capture, deletions).outcomes if deletions else ())
     return tuple(
         plan if edit is None else _executed(plan, edit, next(outcomes))
         for plan, edit in zip(plans, edits, strict=True)
@@ -78,13 +80,13 @@ def _plan(
     layer: LayerCapture,
     budget: float,
     relative: bool,
-    kept: set[int],
+    protected: set[int],
     groups: Sequence[tuple[int, ...]] | None,
 ) -> Eviction:
     write = float(torch.linalg.vector_norm(layer.write.double()))
     allowed = budget * write if relative else budget
     places = [(t,) for t in layer.tokens] if groups is None else list(groups)
-    usable = [place for place in places if _usable(layer, place, kept)]
+    usable = [place for place in places if _usable(layer, place, protected)]
     if not usable:
         return Eviction(layer.layer, (), (), allowed, write)
     readout = layer.readout()
@@ -97,7 +99,7 @@ def _plan(
     return Eviction(layer.layer, tokens, plan.distortions, allowed, write)
 
 
-def _usable(layer: LayerCapture, place: tuple[int, ...], kept: set[int]) -> bool:
-    if kept.intersection(place):
+def _usable(layer: LayerCapture, place: tuple[int, ...], protected: set[int]) -> bool:
+    if protected.intersection(place):
         return False
     return all(t in layer.tokens and bool(layer.attended[t - layer.first]) for t in place)

@@ -39,12 +39,12 @@ def _continue(instrument: Instrument, capture: Capture, tokens: int) -> str:
     model, tokenizer = instrument.model, instrument.tokenizer
     ids = capture.ids.unsqueeze(0).to(next(model.parameters()).device)
     with torch.no_grad():
-        found = model.generate(  # pyright: ignore[reportCallIssue]
+        sequences = model.generate(  # pyright: ignore[reportCallIssue]
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             max_new_tokens=tokens,
             do_sample=False,
             pad_token_id=0 if tokenizer is None else tokenizer.pad_token_id,
         )
-    new = found[0, ids.shape[1] :].tolist()
+    new = sequences[0, ids.shape[1] :].tolist()
     return str(new) if tokenizer is None else tokenizer.decode(new, skip_special_tokens=True)

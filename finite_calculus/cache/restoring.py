@@ -71,9 +71,9 @@ def restore(
     generator: torch.Generator | None = None,
 ) -> tuple[Repair, ...]:
     """Quantise the prefix at each layer and restore `count` entries; the query's own stays exact."""
-    chosen = [found.layer for found in capture.layers] if layers is None else list(layers)
+    numbers = [layer.layer for layer in capture.layers] if layers is None else list(layers)
     return tuple(
-        _repair(capture.layer(layer), bits, count, method, rescore, generator) for layer in chosen
+        _repair(capture.layer(layer), bits, count, method, rescore, generator) for layer in numbers
     )
 
 
@@ -87,13 +87,13 @@ def execute_repairs(
 
 def quantised_pair(layer: LayerCapture, bits: int) -> CachePair:
     """The quantised prefix beside the original, over the attended keys of every head."""
-    bank = edited_bank(layer, Quantise(layer.layer, _prefix(layer), bits))
+    quantised = edited_bank(layer, Quantise(layer.layer, _prefix(layer), bits))
     attended = sink_mask(layer.attended, layer.sinks)
     sides = []
-    for found in (bank, layer.bank()):
-        values = repeat_groups(found.values.double(), layer.heads)
+    for bank in (quantised, layer.bank()):
+        values = repeat_groups(bank.values.double(), layer.heads)
         values = null_sink(values, layer.sinks, dim=-2)
-        scores = sink_scores(layer.scores(found), layer.sinks)
+        scores = sink_scores(layer.scores(bank), layer.sinks)
         sides += [scores[:, attended], values[:, attended]]
     return CachePair(*sides)
 
@@ -109,7 +109,7 @@ def _repair(
     prefix = _prefix(layer)
     pair = quantised_pair(layer, bits)
     candidates = torch.arange(pair.scores.shape[-1]) < len(prefix)
-    found = restore_greedily(
+    restoration = restore_greedily(
         pair,
         layer.output_projection.double(),
         count,
@@ -122,9 +122,9 @@ def _repair(
         layer=layer.layer,
         bits=bits,
         quantised=prefix,
-        restored=tuple(prefix[key] for key in found.restored.tolist()),
-        benefits=tuple(found.scores.tolist()),
-        errors=tuple(found.errors.tolist()),
+        restored=tuple(prefix[key] for key in restoration.restored.tolist()),
+        benefits=tuple(restoration.scores.tolist()),
+        errors=tuple(restoration.errors.tolist()),
         write=float(torch.linalg.vector_norm(layer.write.double())),
     )
 

@@ -66,7 +66,7 @@ class Instrument:
                 f"Leave it out for all layers."
             )
         vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
-        asked = margin(answer, versus, vocabulary=vocabulary, tokenizer=self.tokenizer)
+        answer_margin = margin(answer, versus, vocabulary=vocabulary, tokenizer=self.tokenizer)
         ids = prompt_ids(prompt, vocabulary=vocabulary, tokenizer=self.tokenizer)
         limit = self.probed[0].limit
         if limit is not None and ids.shape[0] > limit:
@@ -74,7 +74,7 @@ class Instrument:
                 f"`prompt` must not be longer than {limit} tokens, where this model switches its "
                 f"rotary frequencies; it has {ids.shape[0]}. Keys on both sides would not compare."
             )
-        return take_capture(self.prompt(ids), self.probed, asked, chosen)
+        return take_capture(self.prompt(ids), self.probed, answer_margin, chosen)
 
     def execute(
         self,
@@ -98,8 +98,8 @@ class Instrument:
     ) -> AbstractContextManager[None]:
         """A block in which edits stay installed while `model.generate` runs."""
         self._check_attached()
-        given = (edits,) if isinstance(edits, Edit) else tuple(edits)
-        return installed_edits(self.support.sites, capture, given)
+        several = (edits,) if isinstance(edits, Edit) else tuple(edits)
+        return installed_edits(self.support.sites, capture, several)
 
     def span(self, prompt: str, text: str, *, occurrence: int = 0) -> tuple[int, ...]:
         """Token indices of a text inside a prompt."""

@@ -37,9 +37,11 @@ class LayerBaseline:
     output: Float[Tensor, "rows heads value_width"]
     write: Float[Tensor, "rows model"]
 
-    def seen_by(self, row: int, layer: LayerCapture) -> LayerCapture:
+    def in_row(self, row: int, layer: LayerCapture) -> LayerCapture:
         """A captured layer with the last token's tensors as this row rounded them."""
-        return layer.seen_as(self.query[row].cpu(), self.key[row].cpu(), self.value[row].cpu())
+        return layer.with_last_token(
+            self.query[row].cpu(), self.key[row].cpu(), self.value[row].cpu()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,22 +75,23 @@ def skipping(
                     f"Block {site.layer} must not have a forward of its own instance; it has one. "
                     f'Pass path="whole".'
                 )
-            site.block.forward = partial(_hand_on, layers[site.layer], rows)
+            site.block.forward = partial(_repeat_state, layers[site.layer], rows)
             stack.callback(site.block.__dict__.pop, "forward", None)
         yield
 
 
-def _hand_on(known: LayerBaseline, rows: int | None, *args: Any, **kw: Any) -> Any:
-    state = known.state if rows is None else known.state.expand(rows, -1, -1)
-    return state if known.others is None else (state, *[None] * known.others)
+def _repeat_state(layer: LayerBaseline, rows: int | None, *args: Any, **kw: Any) -> Any:
+    """The forward of a skipped block: what it returned in the unedited batch, whatever comes in."""
+    state = layer.state if rows is None else layer.state.expand(rows, -1, -1)
+    return state if layer.others is None else (state, *[None] * layer.others)
 
 
 def _run(prompt: PreparedPrompt, rows: int) -> BatchBaseline:
     sites = prompt.sites
-    seen: dict[int, dict[str, Any]] = {site.layer: {} for site in sites}
+    fields: dict[int, dict[str, Any]] = {site.layer: {} for site in sites}
 
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
-        seen[site.layer] |= {
+        fields[site.layer] |= {
             "query": call.query[:, :, -1].clone(),
             "key": call.key[:, :, -1].clone(),
             "value": call.value[:, :, -1].clone(),
@@ -98,13 +101,13 @@ def _run(prompt: PreparedPrompt, rows: int) -> BatchBaseline:
 
     with ExitStack() as stack:
         for site in sites:
-            found = seen[site.layer]
-            stack.callback(site.block.register_forward_hook(_block_hook(found)).remove)
-            stack.callback(site.projection.register_forward_hook(_write_hook(found)).remove)
+            own = fields[site.layer]
+            stack.callback(site.block.register_forward_hook(_block_hook(own)).remove)
+            stack.callback(site.projection.register_forward_hook(_write_hook(own)).remove)
         stack.enter_context(torch.no_grad())
         stack.enter_context(active(Session(by_module(sites), keep_call, observe)))
         logits = prompt.run_last(rows=rows)
-    return BatchBaseline(logits, tuple(LayerBaseline(**seen[site.layer]) for site in sites))
+    return BatchBaseline(logits, tuple(LayerBaseline(**fields[site.layer]) for site in sites))
 
 
 def block_state(output: Any) -> tuple[Tensor, int | None]:
@@ -114,15 +117,15 @@ def block_state(output: Any) -> tuple[Tensor, int | None]:
     return output.detach().clone(), None
 
 
-def _block_hook(found: dict[str, Any]) -> Any:
+def _block_hook(fields: dict[str, Any]) -> Any:
     def hook(module: nn.Module, args: Any, output: Any) -> None:
-        found["state"], found["others"] = block_state(output)
+        fields["state"], fields["others"] = block_state(output)
 
     return hook
 
 
-def _write_hook(found: dict[str, Any]) -> Any:
+def _write_hook(fields: dict[str, Any]) -> Any:
     def hook(module: nn.Module, args: Any, output: Tensor) -> None:
-        found["write"] = output.reshape(-1, output.shape[-1]).clone()
+        fields["write"] = output.reshape(-1, output.shape[-1]).clone()
 
     return hook

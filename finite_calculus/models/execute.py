@@ -9,7 +9,7 @@ of the unedited batch. "shared" (`finite_calculus.models.shared`) is the fast on
 by rounding and is held to them by the preflight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, get_args
 
@@ -45,27 +45,34 @@ def execute(
     `batch` counts rows with the control. `path` is described above.
     """
     _check_options(batch, path)
-    given = [as_tuple(item) for item in edits]
+    counterfactuals = [as_tuple(item) for item in edits]
     outcomes: dict[int, Outcome] = {}
     with tqdm(
-        total=len(given), disable=quiet or None, desc="execute", unit="edit", leave=False
+        total=len(counterfactuals), disable=quiet or None, desc="execute", unit="edit", leave=False
     ) as progress:
-        for layer in sorted({item[0].layer for item in given}):
-            mine = [i for i, item in enumerate(given) if item[0].layer == layer]
-            rows = max(2, min(batch, len(mine) + 1))
-            for start in range(0, len(mine), rows - 1):
-                chunk = mine[start : start + rows - 1]
-                wanted = [given[i] for i in chunk]
-                if path == "shared":
-                    found = run_shared(prompt, capture, layer, wanted, keep_logits=keep_logits)
-                else:
-                    resume = path == "resumed"
-                    found = _run_batch(
-                        prompt, capture, layer, wanted, rows, resume=resume, keep_logits=keep_logits
-                    )
-                outcomes |= zip(chunk, found, strict=True)
-                progress.update(len(chunk))
-    return Execution(tuple(outcomes[i] for i in range(len(given))))
+        for layer, numbers, rows in _batches(counterfactuals, batch):
+            chunk = [counterfactuals[number] for number in numbers]
+            if path == "shared":
+                results = run_shared(prompt, capture, layer, chunk, keep_logits=keep_logits)
+            else:
+                resume = path == "resumed"
+                results = _run_batch(
+                    prompt, capture, layer, chunk, rows, resume=resume, keep_logits=keep_logits
+                )
+            outcomes |= zip(numbers, results, strict=True)
+            progress.update(len(chunk))
+    return Execution(tuple(outcomes[number] for number in range(len(counterfactuals))))
+
+
+def _batches(
+    counterfactuals: Sequence[tuple[Edit, ...]], batch: int
+) -> Iterator[tuple[int, list[int], int]]:
+    """Layer, numbers of the counterfactuals and rows of each batch; one size for all of a layer."""
+    for layer in sorted({edits[0].layer for edits in counterfactuals}):
+        numbers = [n for n, edits in enumerate(counterfactuals) if edits[0].layer == layer]
+        rows = max(2, min(batch, len(numbers) + 1))
+        for start in range(0, len(numbers), rows - 1):
+            yield layer, numbers[start : start + rows - 1], rows
 
 
 def _check_options(batch: int, path: str) -> None:
@@ -112,39 +119,39 @@ def writable(call: AttentionCall) -> AttentionCall:
 def _run_batch(
     prompt: PreparedPrompt,
     capture: Capture,
-    layer: int,
+    number: int,
     edits: Sequence[tuple[Edit, ...]],
     rows: int,
     *,
     resume: bool,
     keep_logits: bool,
 ) -> list[Outcome]:
-    taken, site = capture.layer(layer), prompt.sites[layer]
-    banks = [edited_bank(taken, each) for each in edits]
+    layer, site = capture.layer(number), prompt.sites[number]
+    banks = [edited_bank(layer, each) for each in edits]
     unedited = batch_baseline(prompt, rows)
-    control = unedited.layers[layer]
-    seen: dict[str, Tensor] = {}
+    control = unedited.layers[number]
+    tensors: dict[str, Tensor] = {}
 
     def edit(where: Site, call: AttentionCall) -> AttentionCall:
         if where is not site:
             return call
         edited = writable(call)
         for row, bank in enumerate(banks, start=1):
-            apply_bank(edited, row, taken, bank)
+            apply_bank(edited, row, layer, bank)
         return edited
 
     def observe(where: Site, call: AttentionCall, output: Tensor) -> Tensor:
         if where is site:
-            seen["output"] = output[:, -1].reshape(rows, taken.heads, -1).cpu()
+            tensors["output"] = output[:, -1].reshape(rows, layer.heads, -1).cpu()
         return output
 
     def write(module: nn.Module, args: Any, output: Tensor) -> None:
-        seen["write"] = output.reshape(rows, -1).cpu()
+        tensors["write"] = output.reshape(rows, -1).cpu()
 
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         if resume:
-            stack.enter_context(skipping(prompt.sites[:layer], unedited.layers))
+            stack.enter_context(skipping(prompt.sites[:number], unedited.layers))
         stack.enter_context(active(Session(by_module(prompt.sites), edit, observe)))
         stack.callback(site.projection.register_forward_hook(write).remove)
         logits = prompt.run_last(rows=rows).cpu()
@@ -156,11 +163,11 @@ def _run_batch(
             control=float(controls[row]),
             effect=float(margins[row] - controls[row]),
             drift=float(margins[0] - controls[0]),
-            output=seen["output"][row],
+            output=tensors["output"][row],
             control_output=control.output[row].cpu(),
-            write=seen["write"][row],
+            write=tensors["write"][row],
             control_write=control.write[row].cpu(),
-            layer=control.seen_by(row, taken),
+            layer=control.in_row(row, layer),
             logits=logits[row] if keep_logits else None,
         )
         for row in range(1, len(banks) + 1)

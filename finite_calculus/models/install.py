@@ -47,11 +47,11 @@ def installed_attention(model: PreTrainedModel, sites: tuple[Site, ...]) -> Iter
 def check_installed(sites: tuple[Site, ...], name: str) -> None:
     """Require that every attention module will call the function `name` with an eager mask."""
     for site in sites:
-        found = site.module.config._attn_implementation  # type: ignore[union-attr]
-        if found != name:
+        implementation = site.module.config._attn_implementation  # type: ignore[union-attr]
+        if implementation != name:
             raise UnsupportedModelError(
                 f"The attention implementation of {site.name} must be {name!r} after installing; it "
-                f"is {found!r}. transformers refuses to change it for this family: not supported."
+                f"is {implementation!r}. transformers refuses to change it for this family: not supported."
             )
     if ALL_MASK_ATTENTION_FUNCTIONS.get(name) is not eager_mask:
         raise UnsupportedModelError(
@@ -62,12 +62,12 @@ def check_installed(sites: tuple[Site, ...], name: str) -> None:
 
 def _configs(model: PreTrainedModel) -> list[Any]:
     """Every configuration object of the model, each once."""
-    found: dict[int, Any] = {}
+    configs: dict[int, Any] = {}
     waiting = [m.config for m in model.modules() if isinstance(m, PreTrainedModel)]
     while waiting:
         config = waiting.pop()
-        if config is None or id(config) in found:
+        if config is None or id(config) in configs:
             continue
-        found[id(config)] = config
+        configs[id(config)] = config
         waiting += [getattr(config, key, None) for key in getattr(config, "sub_configs", {})]
-    return list(found.values())
+    return list(configs.values())

@@ -99,8 +99,8 @@ class LayerCapture:
         keys = self.keys if columns is None else self.keys[:, columns]
         values = self.values if columns is None else self.values[:, columns]
         bias = torch.zeros(self.heads, keys.shape[1], dtype=keys.dtype, device=keys.device)
-        none = self.attended.new_zeros(keys.shape[1])
-        return LayerBank(self.query, keys, values, bias, none, none, columns)
+        nowhere = self.attended.new_zeros(keys.shape[1])
+        return LayerBank(self.query, keys, values, bias, nowhere, nowhere, columns)
 
     def in_float64(self, wrap: Wrap) -> "LayerCapture":
         """The same layer with what predictions are made of in float64, each passed through `wrap`."""
@@ -148,16 +148,21 @@ class LayerCapture:
             )
         return self.head_input, self.query_weight
 
-    def seen_as(self, call_query: Tensor, own_key: Tensor, own_value: Tensor) -> "LayerCapture":
+    def with_last_token(self, query: Tensor, key: Tensor, value: Tensor) -> "LayerCapture":
         """The same layer with the last token's query, key and value as another run rounded them."""
         keys, values = self.keys.clone(), self.values.clone()
-        keys[:, -1], values[:, -1] = own_key, own_value
-        return replace(self, query=call_query, keys=keys, values=values)
+        keys[:, -1], values[:, -1] = key, value
+        return replace(self, query=query, keys=keys, values=values)
 
 
-def _wide(held: object, names: tuple[str, ...], wrap: Wrap) -> dict[str, Tensor]:
-    tensors = {name: getattr(held, name) for name in names}
+def _wide(holder: object, names: tuple[str, ...], wrap: Wrap) -> dict[str, Tensor]:
+    tensors = {name: getattr(holder, name) for name in names}
     return {name: wrap(tensor.double()) for name, tensor in tensors.items() if tensor is not None}
+
+
+def stored_copy(tensor: Tensor) -> Tensor:
+    """A copy as captures keep it: on the CPU, contiguous, so that its saved twin is summed alike."""
+    return tensor.detach().clone().cpu().contiguous()
 
 
 def head_products(

@@ -28,16 +28,16 @@ def margin(
     answer: int | str, versus: int | str, *, vocabulary: int, tokenizer: Any = None
 ) -> Margin:
     """A margin from two tokens, each given by id or by the text of exactly one token."""
-    found = Margin(
+    pair = Margin(
         token_id("answer", answer, vocabulary=vocabulary, tokenizer=tokenizer),
         token_id("versus", versus, vocabulary=vocabulary, tokenizer=tokenizer),
     )
-    if found.answer == found.versus:
+    if pair.answer == pair.versus:
         raise ValueError(
-            f"`answer` and `versus` must be different tokens; both are {found.answer}. "
+            f"`answer` and `versus` must be different tokens; both are {pair.answer}. "
             f"Their margin is zero whatever the model does."
         )
-    return found
+    return pair
 
 
 def token_id(name: str, token: int | str, *, vocabulary: int, tokenizer: Any = None) -> int:

@@ -47,42 +47,44 @@ def probe_rotary(model: PreTrainedModel, sites: tuple[Site, ...]) -> tuple[Probe
     if not candidates:
         return tuple(ProbedRotary(site.layer, None, 1.0, None, 0.0, 0.0) for site in sites)
     limit = frequency_switch(model)
-    seen = [keys_at(model, sites, position) for position in _POSITIONS]
-    return tuple(_probe(site, candidates, limit, [s[site.layer] for s in seen]) for site in sites)
+    runs = [keys_at(model, sites, position) for position in _POSITIONS]
+    return tuple(
+        _probe(site, candidates, limit, [run[site.layer] for run in runs]) for site in sites
+    )
 
 
 def stored_frequencies(model: PreTrainedModel) -> list[tuple[Tensor, float]]:
     """Frequency buffers of the model with the scaling of cosine and sine that belongs to each."""
-    found = []
+    frequencies = []
     for module in model.modules():
         for name, buffer in module.named_buffers(recurse=False):
             if name.endswith("inv_freq") and "original" not in name:
                 factor = getattr(module, name.removesuffix("inv_freq") + "attention_scaling", 1.0)
-                found.append((buffer.detach().reshape(-1).float().cpu(), float(factor)))
-    return found
+                frequencies.append((buffer.detach().reshape(-1).float().cpu(), float(factor)))
+    return frequencies
 
 
 def frequency_switch(model: PreTrainedModel) -> int | None:
     """The length beyond which dynamic or LongRoPE scaling changes the frequencies, if any."""
     config = model.config.get_text_config(decoder=True)
-    given = getattr(config, "rope_parameters", None) or {}
-    parameters = [given, *(v for v in given.values() if isinstance(v, dict))]
+    rope = getattr(config, "rope_parameters", None) or {}
+    parameters = [rope, *(v for v in rope.values() if isinstance(v, dict))]
     if not any(p.get("rope_type") in ("dynamic", "longrope") for p in parameters):
         return None
     original = [p.get("original_max_position_embeddings") for p in parameters]
     original.append(getattr(config, "original_max_position_embeddings", None))
-    known = [int(length) for length in original if length]
-    return min([*known, int(config.max_position_embeddings)])
+    lengths = [int(length) for length in original if length]
+    return min([*lengths, int(config.max_position_embeddings)])
 
 
 def keys_at(
     model: PreTrainedModel, sites: tuple[Site, ...], position: int
 ) -> dict[int, tuple[Tensor, Tensor]]:
     """Key and value of every layer for a one-token prompt at a position."""
-    seen: dict[int, tuple[Tensor, Tensor]] = {}
+    pairs: dict[int, tuple[Tensor, Tensor]] = {}
 
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
-        seen[site.layer] = (call.key[0, :, -1].cpu(), call.value[0, :, -1].cpu())
+        pairs[site.layer] = (call.key[0, :, -1].cpu(), call.value[0, :, -1].cpu())
         return output
 
     device = next(model.parameters()).device
@@ -90,37 +92,37 @@ def keys_at(
     where = torch.tensor([[position]], device=device)
     with torch.no_grad(), active(Session(by_module(sites), keep_call, observe)):
         model(input_ids=ids, position_ids=where, use_cache=False)
-    return seen
+    return pairs
 
 
 def _probe(
     site: Site,
     candidates: list[tuple[Tensor, float]],
     limit: int | None,
-    seen: list[tuple[Tensor, Tensor]],
+    pairs: list[tuple[Tensor, Tensor]],
 ) -> ProbedRotary:
-    if all(torch.equal(seen[0][0], key) for key, _ in seen):
+    if all(torch.equal(pairs[0][0], key) for key, _ in pairs):
         return ProbedRotary(site.layer, None, 1.0, limit, 0.0, 0.0)
-    width = seen[0][0].shape[-1]
-    tried: list[tuple[float, ProbedRotary]] = []
+    width = pairs[0][0].shape[-1]
+    attempts: list[tuple[float, ProbedRotary]] = []
     for frequencies, factor in candidates:
         for layout in get_args(Layout):
             if 2 * frequencies.shape[0] <= width:
                 rotary = Rotary(frequencies, width, layout)
-                ratio, error, bound = _discrepancy(rotary, seen)
-                found = ProbedRotary(site.layer, rotary, factor, limit, error, bound)
-                tried.append((ratio, found))
-    ratio, best = min(tried, key=lambda item: item[0], default=(torch.inf, None))
+                ratio, error, bound = _discrepancy(rotary, pairs)
+                probed = ProbedRotary(site.layer, rotary, factor, limit, error, bound)
+                attempts.append((ratio, probed))
+    ratio, best = min(attempts, key=lambda item: item[0], default=(torch.inf, None))
     if best is not None and ratio <= 1:
         return best
     raise UnsupportedModelError(
         f"The rotation of keys in layer {site.layer} ({site.name}) must follow stored frequencies; "
-        f"the best of {len(tried)} candidates is off by {ratio:.1e} times the float32 bound. "
+        f"the best of {len(attempts)} candidates is off by {ratio:.1e} times the float32 bound. "
         f"Positional edits would be wrong: this family is not supported."
     )
 
 
-def _discrepancy(rotary: Rotary, seen: list[tuple[Tensor, Tensor]]) -> tuple[float, float, float]:
+def _discrepancy(rotary: Rotary, pairs: list[tuple[Tensor, Tensor]]) -> tuple[float, float, float]:
     """How far rotated keys are from the captured ones, plane by plane.
 
     Returns the largest distance in units of its bound, the largest distance relative to the norm of
@@ -128,9 +130,9 @@ def _discrepancy(rotary: Rotary, seen: list[tuple[Tensor, Tensor]]) -> tuple[flo
     on either side. Where attention has a sink, the features of the two runs differ by rounding,
     which the values, that do not rotate, show.
     """
-    base, base_value = seen[0]
+    base, base_value = pairs[0]
     worst, relative, largest = 0.0, 0.0, 0.0
-    for (key, value), position in zip(seen[1:], _POSITIONS[1:], strict=True):
+    for (key, value), position in zip(pairs[1:], _POSITIONS[1:], strict=True):
         apart = rotate(rotary, base.double(), position - _POSITIONS[0]) - key.double()
         norm = key.double().norm(dim=-1, keepdim=True)
         drift = 16 * float(((value - base_value).double().norm(dim=-1) / value.norm(dim=-1)).max())

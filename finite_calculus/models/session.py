@@ -32,8 +32,8 @@ class AttentionCall:
     @property
     def scaling(self) -> float:
         """1/τ, by default 1/√width as in the eager functions that allow it to be left out."""
-        given = self.options.get("scaling")
-        return self.query.shape[-1] ** -0.5 if given is None else float(given)
+        scaling = self.options.get("scaling")
+        return self.query.shape[-1] ** -0.5 if scaling is None else float(scaling)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,32 +37,32 @@ from finite_calculus.models.support import Site
 def run_shared(
     prompt: PreparedPrompt,
     capture: Capture,
-    layer: int,
+    number: int,
     edits: Sequence[Edits],
     *,
     keep_logits: bool = False,
 ) -> list[Outcome]:
     """Execute counterfactuals of one layer; row 0 is their control."""
-    taken, site, rows = capture.layer(layer), prompt.sites[layer], len(edits) + 1
-    patch = stack_patches(taken, edited_columns(taken, edits), prompt.prefix.ids.device)
-    seen: dict[str, Tensor] = {}
+    layer, site, rows = capture.layer(number), prompt.sites[number], len(edits) + 1
+    patch = stack_patches(layer, edited_columns(layer, edits), prompt.prefix.ids.device)
+    tensors: dict[str, Tensor] = {}
 
     def attend(where: Site, call: AttentionCall) -> Tensor:
         stored = prompt.prefix.layers[where.layer]
         if where is not site:
             return shared_attention(call, stored.keys, stored.values)
         for name, tensor in (("query", call.query), ("key", call.key), ("value", call.value)):
-            seen[name] = tensor[0, :, -1].cpu()
-        seen["output"] = shared_attention(call, stored.keys, stored.values, patch)
-        return seen["output"]
+            tensors[name] = tensor[0, :, -1].cpu()
+        tensors["output"] = shared_attention(call, stored.keys, stored.values, patch)
+        return tensors["output"]
 
     def write(module: nn.Module, args: Any, output: Tensor) -> None:
-        seen["write"] = output.reshape(rows, -1).cpu()
+        tensors["write"] = output.reshape(rows, -1).cpu()
 
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         below = batch_baseline(prompt, 1).layers
-        stack.enter_context(skipping(prompt.sites[:layer], below, rows=rows))
+        stack.enter_context(skipping(prompt.sites[:number], below, rows=rows))
         stack.enter_context(
             active(Session(by_module(prompt.sites), keep_call, _keep_output, attend))
         )
@@ -72,9 +72,9 @@ def run_shared(
             margin = stack.enter_context(_answers_only(prompt.model, margin))
         logits = prompt.run_last(rows=rows, kind=OwnLayer).cpu()
     margins = margin.of(logits.double()).tolist()
-    outputs = seen["output"].reshape(rows, taken.heads, -1).cpu().unbind(0)
-    writes = seen["write"].unbind(0)
-    held = taken.seen_as(seen["query"], seen["key"], seen["value"])
+    outputs = tensors["output"].reshape(rows, layer.heads, -1).cpu().unbind(0)
+    writes = tensors["write"].unbind(0)
+    own = layer.with_last_token(tensors["query"], tensors["key"], tensors["value"])
     return [
         Outcome(
             margin=margins[row],
@@ -85,7 +85,7 @@ def run_shared(
             control_output=outputs[0],
             write=writes[row],
             control_write=writes[0],
-            layer=held,
+            layer=own,
             logits=logits[row] if keep_logits else None,
         )
         for row in range(1, rows)

@@ -34,10 +34,10 @@ def span(prompt: str, text: str, tokenizer: Any, *, occurrence: int = 0) -> tupl
         )
     offsets = tokenizer(prompt, return_offsets_mapping=True)["offset_mapping"]
     stop = start + len(text)
-    found = tuple(i for i, (a, b) in enumerate(offsets) if a < stop and b > start)
-    if not found:
+    tokens = tuple(i for i, (a, b) in enumerate(offsets) if a < stop and b > start)
+    if not tokens:
         raise ValueError(f"`text` {text!r} must cover a token of the prompt; it covers none.")
-    return found
+    return tokens
 
 
 def check_donor(

@@ -28,9 +28,9 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
     tensors: dict[str, Tensor] = {"ids": capture.ids, "logits": capture.logits}
     layers = []
     for layer in capture.layers:
-        plain, held = _split(layer)
-        tensors |= {f"layers.{layer.layer}.{name}": tensor for name, tensor in held.items()}
-        layers.append(plain)
+        numbers, own = _split(layer)
+        tensors |= {f"layers.{layer.layer}.{name}": tensor for name, tensor in own.items()}
+        layers.append(numbers)
     # Layers share their frequencies; safetensors stores no tensor that shares memory.
     blob = save({name: tensor.clone().contiguous() for name, tensor in tensors.items()})
     manifest = {
@@ -62,10 +62,10 @@ def load_capture(path: str | os.PathLike[str]) -> Capture:
             f"It was written by another version: capture again."
         )
     blob = target.read_bytes()
-    found = hashlib.sha256(blob).hexdigest()
-    if found != manifest["sha256"]:
+    digest = hashlib.sha256(blob).hexdigest()
+    if digest != manifest["sha256"]:
         raise ValueError(
-            f"The sha256 of {target.name} must be {manifest['sha256'][:16]}…; it is {found[:16]}…. "
+            f"The sha256 of {target.name} must be {manifest['sha256'][:16]}…; it is {digest[:16]}…. "
             f"The file was changed or cut off: capture again."
         )
     tensors = load(blob)
@@ -75,36 +75,37 @@ def load_capture(path: str | os.PathLike[str]) -> Capture:
         margin=Margin(**manifest["margin"]),
         baseline=manifest["baseline"],
         logits=tensors["logits"],
-        layers=tuple(_join(plain, tensors) for plain in manifest["layers"]),
+        layers=tuple(_join(numbers, tensors) for numbers in manifest["layers"]),
     )
 
 
 def _split(layer: LayerCapture) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    plain: dict[str, Any] = {}
-    held: dict[str, Tensor] = {}
+    """Numbers and words of a layer, for the manifest, and its tensors."""
+    numbers: dict[str, Any] = {}
+    tensors: dict[str, Tensor] = {}
     for item in dataclasses.fields(layer):
         value = getattr(layer, item.name)
         if isinstance(value, Tensor):
-            held[item.name] = value
+            tensors[item.name] = value
         elif isinstance(value, Rotary):
-            held["frequencies"] = value.frequencies
-            plain["rotary"] = {"head_width": value.head_width, "layout": value.layout}
+            tensors["frequencies"] = value.frequencies
+            numbers["rotary"] = {"head_width": value.head_width, "layout": value.layout}
         else:
-            plain[item.name] = value
-    return plain, held
+            numbers[item.name] = value
+    return numbers, tensors
 
 
-def _join(plain: dict[str, Any], tensors: dict[str, Tensor]) -> LayerCapture:
-    start = f"layers.{plain['layer']}."
-    held: dict[str, Any] = {
+def _join(numbers: dict[str, Any], tensors: dict[str, Tensor]) -> LayerCapture:
+    start = f"layers.{numbers['layer']}."
+    own: dict[str, Any] = {
         name.removeprefix(start): tensor
         for name, tensor in tensors.items()
         if name.startswith(start)
     }
-    frequencies = held.pop("frequencies", None)
-    fields = {**plain, **held}
+    frequencies = own.pop("frequencies", None)
+    fields = {**numbers, **own}
     if frequencies is not None:
-        fields["rotary"] = Rotary(frequencies, **plain["rotary"])
+        fields["rotary"] = Rotary(frequencies, **numbers["rotary"])
     return LayerCapture(**fields)
 
 

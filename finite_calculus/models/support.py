@@ -68,7 +68,7 @@ def supported(model: PreTrainedModel) -> Support:
 
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
     """Every module that calls the attention interface, in order of layers."""
-    found = []
+    sites = []
     for name, module in model.named_modules():
         forward = _own_forward(module)
         if forward is None or "ALL_ATTENTION_FUNCTIONS" not in forward.__code__.co_names:
@@ -82,8 +82,8 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
                 f"This family is not supported."
             )
         block = model.get_submodule(name.rpartition(".")[0])
-        found.append(Site(layer, name, module, block, projection, eager))
-    return tuple(sorted(found, key=lambda site: site.layer))
+        sites.append(Site(layer, name, module, block, projection, eager))
+    return tuple(sorted(sites, key=lambda site: site.layer))
 
 
 def foreign_patches(sites: tuple[Site, ...]) -> list[str]:
@@ -127,8 +127,8 @@ def _own_forward(module: nn.Module) -> Any:
 
 
 def _projection(module: nn.Module) -> nn.Module | None:
-    found = (getattr(module, name, None) for name in _PROJECTIONS)
-    return next((item for item in found if isinstance(item, nn.Module)), None)
+    candidates = (getattr(module, name, None) for name in _PROJECTIONS)
+    return next((item for item in candidates if isinstance(item, nn.Module)), None)
 
 
 def _where(function: Any) -> str:

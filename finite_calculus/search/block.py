@@ -79,15 +79,15 @@ def block_of(kind: Edit, places: Places, *, wrap: Wrap = untracked) -> Block:
     if shared is not None:
         return Block(kind, places, wrap(shared.to(stack.dtype)), None)
     gradients = stack.gradient.split([layer.heads for layer in layers])
-    found = [
+    pairs = [
         contracted(layer, edited_bank(layer, edit), gradient, wrap=wrap)
         for layer, edit, gradient in zip(layers, edits, gradients, strict=True)
     ]
     return Block(
         kind,
         places,
-        _stacked([scores for scores, _ in found], stack),
-        _stacked([values for _, values in found], stack),
+        _stacked([scores for scores, _ in pairs], stack),
+        _stacked([values for _, values in pairs], stack),
     )
 
 
@@ -105,8 +105,8 @@ def contracted(
     """
     scores = values = None
     if layer.softcap is not None or not torch.equal(bank.query, layer.query):
-        found = increments(layer.in_float64(wrap), bank.in_float64(wrap))
-        scores = found.scores[:, : bank.keys.shape[1]]
+        change = increments(layer.in_float64(wrap), bank.in_float64(wrap))
+        scores = change.scores[:, : bank.keys.shape[1]]
     elif bool(bank.bias.any()) or not torch.equal(bank.keys, layer.keys):
         moved = wrap(bank.keys.double()) - wrap(layer.keys.double())
         scores = head_products(wrap(layer.query.double()), moved) * layer.scaling
@@ -159,7 +159,7 @@ def _single(block: Block) -> Tensor:
     elif block.values is not None:
         response = (singles.probs * block.values).unsqueeze(-1)
     else:
-        response = singles.response(block.scores if block.scores is not None else _none(block))
+        response = singles.response(block.scores if block.scores is not None else _zero(block))
     return _over_heads(response.squeeze(-1)).index_select(-1, block.places.columns[:, 0])
 
 
@@ -178,22 +178,24 @@ def _joint(block: Block) -> Effects:
     parts = decompose(
         block.places.prepared.small_readout, with_rest(scores), with_rest(values).unsqueeze(-1)
     )
-    found = (parts.total, parts.key, parts.value, parts.interaction)
-    return Effects(*(_over_heads(part.squeeze(-1)) for part in found))
+    responses = (parts.total, parts.key, parts.value, parts.interaction)
+    return Effects(*(_over_heads(response.squeeze(-1)) for response in responses))
 
 
 def _over_heads(per_head: Float[Tensor, "layers heads groups"]) -> Float[Tensor, "layers groups"]:
     return per_head.sum(-2)
 
 
-def _none(block: Block) -> Tensor:
+def _zero(block: Block) -> Tensor:
+    """The increment of keys that keep their scores."""
     return torch.zeros(1, dtype=block.places.stack.dtype)
 
 
-def _stacked(found: list[Tensor | None], stack: Stack) -> Tensor | None:
+def _stacked(per_layer: list[Tensor | None], stack: Stack) -> Tensor | None:
     """Increments as (layers, heads, keys) in the stack's precision, a sink's zero appended."""
-    known = [item for item in found if item is not None]
-    if not known:
+    changes = [increment for increment in per_layer if increment is not None]
+    if not changes:
         return None
-    joined = torch.cat([torch.zeros_like(known[0]) if f is None else f for f in found])
+    zeros = torch.zeros_like(changes[0])
+    joined = torch.cat([zeros if increment is None else increment for increment in per_layer])
     return null_sink(stack.unfold(joined), stack.folded.sinks).to(stack.dtype)

@@ -43,21 +43,21 @@ class CertifiedCounts:
 
 def certify_table(table: ScoreTable) -> ScoreTable:
     """The table with a certificate for every row, layer by layer."""
-    found: dict[int, Certificate] = {}
+    certificates: dict[int, Certificate] = {}
     for numbers in _grouped(table.parts):
         shared = _parts(table.capture, [table.parts[number] for number in numbers])
-        found |= dict(zip(numbers, shared, strict=True))
-    return table.certified(_joined([found[n] for n in range(len(table.parts))], torch.cat))
+        certificates |= dict(zip(numbers, shared, strict=True))
+    return table.certified(_joined([certificates[n] for n in range(len(table.parts))], torch.cat))
 
 
 def counts(certificate: Certificate) -> CertifiedCounts:
     """Certified signs and pairs; pairs are counted by sorting interval ends, not by comparing all."""
     lower, above = intervals(certificate)
-    beaten = torch.searchsorted(above.sort().values, lower, side="left")
+    below = torch.searchsorted(above.sort().values, lower, side="left")
     return CertifiedCounts(
         candidates=lower.shape[0],
         signs=int((certified_signs(certificate) != 0).sum()),
-        pairs=int(beaten.sum()),
+        pairs=int(below.sum()),
     )
 
 
@@ -74,9 +74,8 @@ def tightness(table: ScoreTable, quantiles: Sequence[float] = QUANTILES) -> dict
     if not bool(chosen.any()):
         return {}
     ratios = (table.certificate.bound / gap)[chosen].numpy()
-    return {
-        q: float(found) for q, found in zip(quantiles, np.quantile(ratios, quantiles), strict=True)
-    }
+    figures = np.quantile(ratios, quantiles)
+    return {q: float(figure) for q, figure in zip(quantiles, figures, strict=True)}
 
 
 def intervals(
@@ -91,13 +90,13 @@ def intervals(
 
 def _grouped(parts: tuple[Part, ...]) -> list[list[int]]:
     """Numbers of the parts that share their layers and places, and so their preparation."""
-    found: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for number, part in enumerate(parts):
         key: object = number
         if part.tokens is not None:
             key = (tuple(part.layers.tolist()), part.tokens.numpy().tobytes(), part.tokens.shape)
-        found.setdefault(key, []).append(number)
-    return list(found.values())
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
 
 
 def _parts(capture: Capture, parts: list[Part]) -> list[Certificate]:
@@ -106,22 +105,26 @@ def _parts(capture: Capture, parts: list[Part]) -> list[Certificate]:
     if tokens is None:
         return [_joined([_listed(capture, edits) for edits in parts[0].listed], torch.stack)]
     kinds = [part.kind for part in parts if part.kind is not None]
-    layers = [_one_layer(capture.layer(int(n)), kinds, tokens) for n in parts[0].layers]
+    layers = [_layer_certificates(capture.layer(int(n)), kinds, tokens) for n in parts[0].layers]
     return [_joined([layer[k] for layer in layers], torch.cat) for k in range(len(kinds))]
 
 
-def _joined(found: list[Certificate], join: Callable[[list[Tensor]], Tensor]) -> Certificate:
-    return Certificate(*(join([getattr(item, field) for item in found]) for field in _FIELDS))
+def _joined(certificates: list[Certificate], join: Callable[[list[Tensor]], Tensor]) -> Certificate:
+    return Certificate(
+        *(join([getattr(item, field) for item in certificates]) for field in _FIELDS)
+    )
 
 
-def _one_layer(layer: LayerCapture, kinds: list[Edit], tokens: Tensor) -> list[Certificate]:
+def _layer_certificates(
+    layer: LayerCapture, kinds: list[Edit], tokens: Tensor
+) -> list[Certificate]:
     """Certificates of kinds at their places in one layer, kind by kind."""
     stack = stack_of([layer], wrap=track)
     places = Places(stack, tokens - layer.first)
     blocks = [block_of(kind, places, wrap=track) for kind in kinds]
     edited = [block for block in blocks if not block.removes]
-    found = iter(_edited(places, edited) if edited else [])
-    return [_removed(places) if block.removes else next(found) for block in blocks]
+    certificates = iter(_edited(places, edited) if edited else [])
+    return [_removed(places) if block.removes else next(certificates) for block in blocks]
 
 
 def _edited(places: Places, blocks: list[Block]) -> list[Certificate]:

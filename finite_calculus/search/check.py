@@ -84,18 +84,18 @@ def verify_top(
         )
     order = table.order(min(budget, len(table)), towards=towards)
     certain = certified_top(table, count, towards=towards)
-    done: tuple[ExecutedRow, ...] = ()
+    rows: tuple[ExecutedRow, ...] = ()
     best: list[int] = []
-    while len(done) < len(order):
-        batch_of = order[len(done) : len(done) + count]
-        done += execute_rows(instrument, table, batch_of, batch=batch, quiet=quiet)
-        previous, best = best, [item.row.index for item in _ranked(done, towards)[:count]]
+    while len(rows) < len(order):
+        indices = order[len(rows) : len(rows) + count]
+        rows += execute_rows(instrument, table, indices, batch=batch, quiet=quiet)
+        previous, best = best, [item.row.index for item in _ranked(rows, towards)[:count]]
         if certain:
-            return _verification(done, count, towards, "certified", budget)
+            return _verification(rows, count, towards, "certified", budget)
         if best == previous and len(best) == count:
-            return _verification(done, count, towards, "settled", budget)
+            return _verification(rows, count, towards, "settled", budget)
     exhausted = len(order) == len(table)
-    return _verification(done, count, towards, "exhausted" if exhausted else "budget", budget)
+    return _verification(rows, count, towards, "exhausted" if exhausted else "budget", budget)
 
 
 def certified_top(table: ScoreTable, count: int, *, towards: Side = "either") -> bool:
@@ -121,12 +121,12 @@ def certified_top(table: ScoreTable, count: int, *, towards: Side = "either") ->
     return all(float(lower[i]) > floor for i, floor in zip(chosen, floors, strict=True))
 
 
-def _ranked(done: tuple[ExecutedRow, ...], towards: Side) -> list[ExecutedRow]:
+def _ranked(rows: tuple[ExecutedRow, ...], towards: Side) -> list[ExecutedRow]:
     sign = sign_of(towards)
-    return sorted(done, key=lambda e: sign * e.effect if sign else abs(e.effect), reverse=True)
+    return sorted(rows, key=lambda e: sign * e.effect if sign else abs(e.effect), reverse=True)
 
 
 def _verification(
-    done: tuple[ExecutedRow, ...], count: int, towards: Side, stopped: Stop, budget: int
+    rows: tuple[ExecutedRow, ...], count: int, towards: Side, stopped: Stop, budget: int
 ) -> Verification:
-    return Verification(tuple(_ranked(done, towards)[:count]), done, stopped, budget)
+    return Verification(tuple(_ranked(rows, towards)[:count]), rows, stopped, budget)

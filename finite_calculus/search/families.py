@@ -64,11 +64,11 @@ class Family:
         """Groups of usable key columns, one tensor for each length of group."""
         if self.places is None:
             return [_spans(usable, self.width)]
-        known = set(usable.tolist())
+        columns = set(usable.tolist())
         groups: dict[int, list[list[int]]] = {}
         for place in self.places:
             inside = [token - first for token in place]
-            if known.issuperset(inside):
+            if columns.issuperset(inside):
                 groups.setdefault(len(inside), []).append(inside)
         return [torch.tensor(rows) for rows in groups.values()]
 

@@ -38,14 +38,14 @@ def combine(table: ScoreTable, rows: Sequence[int], *, size: int = 2) -> list[Ed
     """All combinations of `size` rows that edit disjoint tokens of one layer, as edits to score."""
     if size < 2:
         raise ValueError(f"`size` must be at least 2, the edits of a combination; got {size}.")
-    described = [(table.row(index), table.edit(index)) for index in rows]
-    found: list[Edits] = []
-    for chosen in combinations(described, size):
+    candidates = [(table.row(index), table.edit(index)) for index in rows]
+    edits: list[Edits] = []
+    for chosen in combinations(candidates, size):
         tokens = [token for row, _ in chosen for token in row.tokens]
         one_layer = len({row.layer for row, _ in chosen}) == 1
         if one_layer and len(set(tokens)) == len(tokens):
-            found.append(tuple(part for _, edit in chosen for part in as_tuple(edit)))
-    return found
+            edits.append(tuple(part for _, edit in chosen for part in as_tuple(edit)))
+    return edits
 
 
 def _row(capture: Capture, edit: Edits) -> list[float]:

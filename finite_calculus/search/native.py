@@ -16,13 +16,13 @@ def attention_weights(
 
     Edits may change keys and queries; biases and deletions live in the mask and are refused.
     """
-    taken = capture.layer(layer)
-    bank = edited_bank(taken, edits) if edits else taken.bank()
+    unedited = capture.layer(layer).bank()
+    bank = edited_bank(capture.layer(layer), edits) if edits else unedited
     if bool(bank.bias.any()) or bool(bank.removed.any()):
         raise ValueError(
             "`edits` must change keys or queries only; got a score bias or a deletion."
         )
-    seen: list[Tensor] = []
+    readings: list[Tensor] = []
 
     def edit(site: Site, call: AttentionCall) -> AttentionCall:
         if site.layer != layer:
@@ -41,10 +41,10 @@ def attention_weights(
             _, weights = site.eager(
                 site.module, call.query, call.key, call.value, call.mask, **call.options
             )
-            seen.append(weights[0, :, -1].cpu().double())
+            readings.append(weights[0, :, -1].cpu().double())
         return output
 
     prompt = instrument.prompt(capture.ids)
     with torch.no_grad(), active(Session(by_module(prompt.sites), edit, observe)):
         prompt.run_last()
-    return seen[0]
+    return readings[0]

@@ -82,8 +82,8 @@ def _blocks(stack: Stack, family: Family, wrap: Wrap) -> list[Block]:
             usable = usable[kind.allowed(layer)[usable]]
         key = usable.numpy().tobytes()
         if key not in shared:
-            found = family.columns(stack.layers[0].first, usable)
-            shared[key] = [Places(stack, columns) for columns in found if len(columns)]
+            groups = family.columns(stack.layers[0].first, usable)
+            shared[key] = [Places(stack, columns) for columns in groups if len(columns)]
         for places in shared[key]:
             blocks.append(block_of(kind, places, wrap=wrap))
     return blocks

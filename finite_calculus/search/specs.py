@@ -34,17 +34,17 @@ def edit_help() -> str:
 
 def parse_numbers(text: str, *, limit: int) -> Tokens:
     """Numbers and ranges such as 5,7-9, each below `limit`."""
-    found: list[int] = []
+    numbers: list[int] = []
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")
         start = _number("A number", first, text)
-        found += range(start, _number("A number", last, text) + 1) if dash else [start]
-    wrong = [number for number in found if not 0 <= number < limit]
-    if wrong or not found:
+        numbers += range(start, _number("A number", last, text) + 1) if dash else [start]
+    wrong = [number for number in numbers if not 0 <= number < limit]
+    if wrong or not numbers:
         raise ValueError(
             f"Numbers must lie in 0..{limit - 1}; got {text!r}. Write them as in 5,7-9."
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(numbers))
 
 
 def parse_request(text: str, *, limit: int) -> Request:

@@ -124,8 +124,8 @@ def fold(layers: Sequence[LayerCapture]) -> LayerCapture:
 
 
 def _sinks(layers: Sequence[LayerCapture]) -> Tensor | None:
-    found = [layer.sinks for layer in layers if layer.sinks is not None]
-    return torch.cat(found) if found else None
+    sinks = [layer.sinks for layer in layers if layer.sinks is not None]
+    return torch.cat(sinks) if sinks else None
 
 
 def layer_gradient(

@@ -101,19 +101,21 @@ def steer(
     shift: KeyShift | None = None,
 ) -> Steering:
     """Solve requested ratios at one head after an optional shift of keys, and execute the solution."""
-    taken = capture.layer(layer)
-    moved: tuple[Edit, ...] = () if shift is None else (shift,)
-    bank = edited_bank(taken, moved) if moved else taken.bank()
-    features = head_features(taken, head, bank)
-    pairs = torch.tensor([[taken.column(r.above), taken.column(r.below)] for r in requests])
-    wanted = torch.tensor([math.log(r.ratio) for r in requests], dtype=torch.float64)
-    head_input, _ = taken.query_map()
-    control = control_query(augment(head_input.double()), features, pairs, wanted)
-    edits = (*moved, query_edit(taken, head, control.edit))
-    weights = [
-        attention_weights(instrument, capture, layer, given)[head] for given in ((), moved, edits)
-    ]
-    before, shifted, achieved = (_ratios(found, pairs) for found in weights)
+    head_layer = capture.layer(layer)
+    shifts: tuple[Edit, ...] = () if shift is None else (shift,)
+    bank = edited_bank(head_layer, shifts) if shifts else head_layer.bank()
+    features = head_features(head_layer, head, bank)
+    pairs = torch.tensor(
+        [[head_layer.column(r.above), head_layer.column(r.below)] for r in requests]
+    )
+    log_ratios = torch.tensor([math.log(r.ratio) for r in requests], dtype=torch.float64)
+    head_input, _ = head_layer.query_map()
+    control = control_query(augment(head_input.double()), features, pairs, log_ratios)
+    edits = (*shifts, query_edit(head_layer, head, control.edit))
+    before, shifted, achieved = (
+        _ratios(attention_weights(instrument, capture, layer, each)[head], pairs)
+        for each in ((), shifts, edits)
+    )
     effect = instrument.execute(capture, [edits]).outcomes[0].effect
     return Steering(layer, head, tuple(requests), control, edits, before, shifted, achieved, effect)
 
@@ -122,21 +124,22 @@ def check_preserving(
     instrument: Instrument, capture: Capture, layer: int, head: int, *, seed: int = 0
 ) -> PreservingCheck:
     """Count the attention-preserving directions of a head and execute a random one of them."""
-    taken = capture.layer(layer)
-    features = head_features(taken, head)
-    found = preserving_directions(features, mask=sink_mask(taken.attended, taken.sinks))
+    head_layer = capture.layer(layer)
+    features = head_features(head_layer, head)
+    mask = sink_mask(head_layer.attended, head_layer.sinks)
+    preserving = preserving_directions(features, mask=mask)
     inputs = features.shape[1] - 1
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(inputs, generator=generator, dtype=torch.float64)
-    inside = found.basis @ (found.basis.mT @ drawn)
-    head_input, _ = taken.query_map()
+    noise = torch.randn(inputs, generator=generator, dtype=torch.float64)
+    inside = preserving.basis @ (preserving.basis.mT @ noise)
+    head_input, _ = head_layer.query_map()
     size = torch.linalg.vector_norm(head_input.double())
     base = attention_weights(instrument, capture, layer, ())[head]
     moves = []
-    for direction in (inside, drawn - inside):
+    for direction in (inside, noise - inside):
         length = torch.linalg.vector_norm(direction)
         step = direction * (size / torch.where(length == 0, 1.0, length))
-        edit = query_edit(taken, head, step)
+        edit = query_edit(head_layer, head, step)
         weights = attention_weights(instrument, capture, layer, (edit,))[head]
         moves.append((edit, float((weights - base).abs().max())))
     outcome = instrument.execute(capture, [moves[0][0]]).outcomes[0]
@@ -145,8 +148,8 @@ def check_preserving(
         layer=layer,
         head=head,
         inputs=inputs,
-        rank=found.rank,
-        kept=found.basis.shape[1],
+        rank=preserving.rank,
+        kept=preserving.basis.shape[1],
         moved=moves[0][1],
         response=float(outcome.response[head].abs().max()),
         bound=float((allowed + output_error(outcome.layer))[head].max()),
@@ -157,10 +160,10 @@ def check_preserving(
 def query_edit(layer: LayerCapture, head: int, edit: Float[Tensor, " inputs"]) -> QueryEdit:
     """An edit of the head's input as an increment of its rotated query: c·R(p)(hW_q)."""
     _, query_weight = layer.query_map()
-    plain = torch.matmul(edit, query_weight[head].double())
-    turned = rotate(head_rotary(layer), plain, layer.position) * layer.rotary_scaling
+    unrotated = torch.matmul(edit, query_weight[head].double())
+    rotated = rotate(head_rotary(layer), unrotated, layer.position) * layer.rotary_scaling
     delta = torch.zeros_like(layer.query)
-    delta[head] = turned.to(layer.query.dtype)
+    delta[head] = rotated.to(layer.query.dtype)
     return QueryEdit(layer.layer, (), delta)
 
 

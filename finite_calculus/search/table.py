@@ -67,7 +67,7 @@ class Part:
         return int(self.layers[layer]), tuple(self.tokens[group].tolist())
 
     def name(self, row: int) -> str:
-        """What is done."""
+        """The edit in a few words."""
         if self.kind is not None:
             return self.kind.name
         return " + ".join(type(edit).__name__ for edit in as_tuple(self.listed[row]))
@@ -201,17 +201,17 @@ class ScoreTable:
         """All rows as columns: numbers as arrays, tokens and texts as lists."""
         places = [part.place(row) for part in self.parts for row in range(len(part.effect))]
         names = [part.name(row) for part in self.parts for row in range(len(part.effect))]
-        found: dict[str, Sequence[Any]] = {
+        columns: dict[str, Sequence[Any]] = {
             "layer": [layer for layer, _ in places],
             "tokens": [tokens for _, tokens in places],
             "text": ["".join(self.text[t] for t in tokens) for _, tokens in places],
             "kind": names,
         }
-        found |= {name: getattr(self, name).double().numpy() for name in COLUMNS}  # pyright: ignore
+        columns |= {name: getattr(self, name).double().numpy() for name in COLUMNS}  # pyright: ignore
         if self.certificate is not None:
             for name in ("first_order", "bound", "divergence", "total_variation"):
-                found[name] = getattr(self.certificate, name).double().numpy()
-        return found
+                columns[name] = getattr(self.certificate, name).double().numpy()
+        return columns
 
     def _find(self, index: int) -> tuple[Part, int]:
         if not 0 <= index < len(self):

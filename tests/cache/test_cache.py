@@ -36,10 +36,10 @@ def _smallest_next(capture, plan) -> float:
     from finite_calculus.models import Delete
 
     layer = capture.layer(plan.layer)
-    kept = set(layer.tokens) - set(plan.tokens) - {0, 5, layer.tokens[-1]}
+    candidates = set(layer.tokens) - set(plan.tokens) - {0, 5, layer.tokens[-1]}
     sizes = [
         float(predict(layer, Delete(plan.layer, (*plan.tokens, token))).write.norm())
-        for token in kept
+        for token in candidates
     ]
     return min(sizes, default=torch.inf)
 
@@ -86,9 +86,9 @@ def test_restoring_everything_leaves_nothing_and_nothing_is_left_alone(llama) ->
 def test_the_first_generated_token_is_that_of_execution(embedded) -> None:
     plans = evict(embedded.capture, 0.02, layers=[1, 2], relative=True)
     edits = [plan.edit for plan in plans if plan.edit is not None]
-    found = generate_with(embedded.instrument, embedded.capture, edits, tokens=2)
-    assert found.ordinary == "B"
-    assert found.edited.startswith("B")
+    continuations = generate_with(embedded.instrument, embedded.capture, edits, tokens=2)
+    assert continuations.ordinary == "B"
+    assert continuations.edited.startswith("B")
     assert generate_with(embedded.instrument, embedded.capture, [], tokens=1).same
     with pytest.raises(ValueError, match="`tokens` must be at least 1"):
         generate_with(embedded.instrument, embedded.capture, edits, tokens=0)
@@ -101,5 +101,5 @@ def test_an_edit_that_reverses_the_answer_reverses_the_generated_text(embedded) 
     best = table.edit(table.order(1, towards="answer")[0])
     outcome = embedded.instrument.execute(embedded.capture, [best]).outcomes[0]
     assert outcome.margin > 0 > embedded.capture.baseline
-    found = generate_with(embedded.instrument, embedded.capture, [best], tokens=1)
-    assert (found.ordinary, found.edited) == ("B", "A")
+    continuations = generate_with(embedded.instrument, embedded.capture, [best], tokens=1)
+    assert (continuations.ordinary, continuations.edited) == ("B", "A")

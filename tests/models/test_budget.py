@@ -52,18 +52,18 @@ def test_the_slope_of_a_smooth_and_of_a_kinked_function_lies_within_its_bound():
         (torch.exp(2 * h), 2.0),
         ((h.unsqueeze(-1) - kinks).relu().mean(-1), float((kinks < 0).double().mean())),
     ):
-        found, error = slope_at_zero(STEPS, margins, torch.finfo(torch.float64).eps)
-        assert abs(float(found) - slope) <= float(error)
+        estimate, error = slope_at_zero(STEPS, margins, torch.finfo(torch.float64).eps)
+        assert abs(float(estimate) - slope) <= float(error)
         assert float(error) < slope / 4
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_jump_on_one_side_is_avoided_and_one_on_both_sides_is_seen(side: float):
     smooth, jump = torch.sin(3 * PLACES), (side * PLACES > 0).double()
-    found, error = slope_at_zero(STEPS, smooth + jump, torch.finfo(torch.float64).eps)
-    assert abs(float(found) - 3) <= float(error) < 3 / 4
+    estimate, error = slope_at_zero(STEPS, smooth + jump, torch.finfo(torch.float64).eps)
+    assert abs(float(estimate) - 3) <= float(error) < 3 / 4
     both = smooth + torch.sign(PLACES)
-    found, error = slope_at_zero(STEPS, both, torch.finfo(torch.float64).eps)
+    estimate, error = slope_at_zero(STEPS, both, torch.finfo(torch.float64).eps)
     assert float(error) > 3
 
 
@@ -72,5 +72,5 @@ def test_rounding_of_the_margins_widens_the_bound_and_is_covered_by_it():
     h = PLACES
     for _ in range(200):
         noise = 2 * torch.rand(h.shape, generator=draw, dtype=torch.float64) - 1
-        found, error = slope_at_zero(STEPS, torch.sin(3 * h) + 2.0**-14 * noise, 2.0**-14)
-        assert abs(float(found) - 3) <= float(error)
+        estimate, error = slope_at_zero(STEPS, torch.sin(3 * h) + 2.0**-14 * noise, 2.0**-14)
+        assert abs(float(estimate) - 3) <= float(error)

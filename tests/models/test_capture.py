@@ -18,8 +18,9 @@ from finite_calculus.models import (
     save_capture,
 )
 from finite_calculus.models.bounds import query_error
-from finite_calculus.models.capture import affine_query, check_replay, projection_weights
+from finite_calculus.models.capture import check_replay
 from finite_calculus.models.margins import Margin, margin
+from finite_calculus.models.projections import affine_query, projection_weights
 from finite_calculus.models.storage import same_tensors
 from finite_calculus.models.tiny import tiny_model
 from finite_calculus.rounding import error_of, track
@@ -41,8 +42,8 @@ def test_a_capture_repeats_bit_for_bit_and_its_leaves_change_nothing(tiny, ids, 
         first = instrument.capture(ids, answer=3, versus=5)
         second = instrument.capture(ids, answer=3, versus=5)
         with torch.no_grad():
-            plain = instrument.prefix(ids)
-            output = model(input_ids=plain.last, past_key_values=plain.cache(), use_cache=True)
+            prefix = instrument.prefix(ids)
+            output = model(input_ids=prefix.last, past_key_values=prefix.cache(), use_cache=True)
     assert same_tensors(first, second)
     assert first.baseline == float(first.margin.of(output.logits[0, -1]))
 

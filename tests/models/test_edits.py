@@ -50,7 +50,7 @@ def donor(tiny, ids):
 
 def test_a_key_shift_has_the_score_increments_of_the_core(layer):
     bank = edited_bank(layer, KeyShift(1, (3, 4), 5))
-    found = increments(layer, bank).scores
+    scores = increments(layer, bank).scores
     keys = track(layer.keys.double().repeat_interleave(3, 0))
     query = layer.query.double().unsqueeze(-2)
     exact = key_shift_scores(layer.rotary, track(query), keys, 5.0, scaling=layer.scaling)
@@ -58,8 +58,8 @@ def test_a_key_shift_has_the_score_increments_of_the_core(layer):
     # what the tracked one does.
     moved = (query.abs() * bank.keys.double().abs().repeat_interleave(3, 0)).sum(-1)
     bound = UNIT * moved * layer.scaling + 2 * error_of(exact)
-    assert bool(((found - value_of(exact)).abs()[:, 3:5] <= bound[:, 3:5]).all())
-    assert bool((found[:, [0, 1, 2, *range(5, 20)]] == 0).all())
+    assert bool(((scores - value_of(exact)).abs()[:, 3:5] <= bound[:, 3:5]).all())
+    assert bool((scores[:, [0, 1, 2, *range(5, 20)]] == 0).all())
 
 
 def test_a_band_moves_only_its_planes(layer):
@@ -99,13 +99,13 @@ def test_odds_are_multiplied(layer):
 def test_a_deleted_token_has_no_attention(layer):
     after = layer.readout(edited_bank(layer, Delete(1, (3, 5))))
     assert bool((after.probs[:, [3, 5]] == 0).all())
-    found = predict(layer, Delete(1, (3, 5)))
-    assert found.parts is None
+    prediction = predict(layer, Delete(1, (3, 5)))
+    assert prediction.parts is None
     base, removed = tracked(layer.readout()), torch.zeros(1, 20, dtype=torch.bool)
     removed[0, [3, 5]] = True
     apart = tracked(after).output - base.output
     bound = error_of(apart) + error_of(deletion_response(base, removed)).squeeze(-2)
-    assert bool(((found.response - value_of(apart)).abs() <= bound).all())
+    assert bool(((prediction.response - value_of(apart)).abs() <= bound).all())
 
 
 def test_restoring_a_quantised_token_undoes_it(layer):
@@ -126,24 +126,24 @@ def test_edits_compose_from_left_to_right(layer):
 
 
 def test_a_predicted_response_splits_into_key_value_and_interaction(layer, donor):
-    found = predict(layer, Replace(1, (3, 4, 5), donor))
-    assert found.parts is not None
-    split = found.parts.key + found.parts.value + found.parts.interaction
+    prediction = predict(layer, Replace(1, (3, 4, 5), donor))
+    assert prediction.parts is not None
+    split = prediction.parts.key + prediction.parts.value + prediction.parts.interaction
     change = increments(layer, edited_bank(layer, Replace(1, (3, 4, 5), donor)))
     parts = decompose(tracked(layer.readout()), track(change.scores), track(change.values))
     bound = error_of(parts.total) + error_of(parts.key + parts.value + parts.interaction)
-    assert bool(((found.response - split).abs() <= bound).all())
+    assert bool(((prediction.response - split).abs() <= bound).all())
 
 
 def test_the_effect_is_the_response_contracted_with_the_gradient_at_y(layer, donor):
-    found = predict(layer, Replace(1, (3, 4, 5), donor))
-    dotted = float((found.response * layer.gradient_output.double()).sum())
+    prediction = predict(layer, Replace(1, (3, 4, 5), donor))
+    dotted = float((prediction.response * layer.gradient_output.double()).sum())
     # The model rounded its gradient at y = W_o g once, over the model width; float64 sums come on top.
     gradient = head_gradient(track(layer.output_projection), track(layer.gradient_write))
     sizes = head_gradient(layer.output_projection.abs(), layer.gradient_write.abs()).double()
     wide = 2 * (layer.output_projection.numel()) * torch.finfo(torch.float64).eps
-    bound = (found.response.abs() * (error_of(gradient) + wide * sizes)).sum()
-    assert abs(found.effect - dotted) <= float(bound)
+    bound = (prediction.response.abs() * (error_of(gradient) + wide * sizes)).sum()
+    assert abs(prediction.effect - dotted) <= float(bound)
 
 
 def test_score_increments_under_a_softcap_are_those_of_capped_scores(tiny, ids):

@@ -121,10 +121,10 @@ def test_a_query_edit_changes_only_the_query(tiny, ids):
         capture = instrument.capture(ids, answer=3, versus=5)
         delta = 0.3 * torch.randn(6, 8, generator=torch.Generator().manual_seed(2))
         (outcome,) = instrument.execute(capture, [QueryEdit(1, (), delta)]).outcomes
-    found = predict(outcome.layer, QueryEdit(1, (), delta))
+    prediction = predict(outcome.layer, QueryEdit(1, (), delta))
     bank = edited_bank(outcome.layer, QueryEdit(1, (), delta))
     bound = output_error(outcome.layer) + output_error(outcome.layer, bank)
-    assert bool(((found.response - outcome.response).abs() <= bound).all())
+    assert bool(((prediction.response - outcome.response).abs() <= bound).all())
     assert bool((outcome.response.abs() > bound).any())
 
 
@@ -193,7 +193,7 @@ def test_a_cache_layer_without_keys_is_refused(tiny, ids, monkeypatch):
 
 
 def generate(model, ids, tokens=4):
-    found = model.generate(
+    generated = model.generate(
         ids.unsqueeze(0),
         attention_mask=torch.ones_like(ids).unsqueeze(0),
         max_new_tokens=tokens,
@@ -203,7 +203,7 @@ def generate(model, ids, tokens=4):
         eos_token_id=None,
         pad_token_id=0,
     )
-    return found.sequences[0, len(ids) :].tolist(), found.logits
+    return generated.sequences[0, len(ids) :].tolist(), generated.logits
 
 
 def ceiling(logits):
@@ -217,7 +217,7 @@ def test_an_installed_edit_acts_on_the_first_generated_token_as_execution_does(t
     with attach(model) as instrument:
         capture = instrument.capture(ids, answer=3, versus=5)
         (outcome,) = instrument.execute(capture, edits, keep_logits=True).outcomes
-        plain, before = generate(model, ids)
+        unedited, before = generate(model, ids)
         with instrument.installed(capture, edits):
             with torch.no_grad():
                 last = instrument.prompt(ids).run_last(rows=2)
@@ -227,7 +227,7 @@ def test_an_installed_edit_acts_on_the_first_generated_token_as_execution_does(t
     assert bool(((logits[0][0] - outcome.logits).abs() <= ceiling(outcome.logits)).all())
     assert bool(((logits[0] - before[0]).abs() > ceiling(before[0])).any())
     assert bool(((logits[2] - before[2]).abs() > ceiling(before[2])).any())
-    assert again == plain
+    assert again == unedited
     assert torch.equal(after[0], before[0])
     assert len(edited) == 4
 
@@ -236,10 +236,10 @@ def test_an_installed_idle_edit_changes_nothing(tiny, ids):
     model = tiny("qwen2")
     with attach(model) as instrument:
         capture = instrument.capture(ids, answer=3, versus=5)
-        plain, before = generate(model, ids)
+        unedited, before = generate(model, ids)
         with instrument.installed(capture, Odds(1, (3,), 1.0)):
             same, logits = generate(model, ids)
-    assert same == plain
+    assert same == unedited
     assert bool(((logits[0] - before[0]).abs() <= ceiling(before[0])).all())
 
 

@@ -131,9 +131,9 @@ def test_a_cache_that_is_written_to_shuts_the_gate(tiny, monkeypatch):
     genuine = SharedLayer.update
 
     def writing(self, key_states, value_states, *args, **kwargs):
-        found = genuine(self, key_states, value_states, *args, **kwargs)
+        states = genuine(self, key_states, value_states, *args, **kwargs)
         self.source.keys[:, :, 0] += 1e-3
-        return found
+        return states
 
     monkeypatch.setattr(SharedLayer, "update", writing)
     failed = preflight(tiny("qwen2")).failed

@@ -32,13 +32,13 @@ def literal_text(node: ast.AST) -> str:
 
 def messages() -> dict[str, str]:
     """The literal text of every `raise` that makes an exception, by file and line."""
-    found = {}
+    messages = {}
     for path, tree in trees(SOURCES):
         for node in ast.walk(tree):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 text = "\0".join(literal_text(argument) for argument in node.exc.args)
-                found[f"{path.relative_to(ROOT)}:{node.lineno}"] = text
-    return found
+                messages[f"{path.relative_to(ROOT)}:{node.lineno}"] = text
+    return messages
 
 
 def grams(text: str) -> set[str]:
@@ -50,15 +50,15 @@ def grams(text: str) -> set[str]:
 
 def looked_for() -> set[str]:
     """The runs of every string in the tests that is no docstring: patterns, and tables of patterns."""
-    found: set[str] = set()
+    expected: set[str] = set()
     for _, tree in trees(TESTS):
         spoken = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Constant) or id(node) in spoken:
                 continue
             if isinstance(node.value, str):
-                found |= grams(re.sub(r"\\(\W)", r"\1", node.value).replace(".*", "\0"))
-    return found
+                expected |= grams(re.sub(r"\\(\W)", r"\1", node.value).replace(".*", "\0"))
+    return expected
 
 
 def provoked(text: str, others: list[str], runs: set[str]) -> bool:

@@ -137,10 +137,10 @@ def test_the_prefix_is_neither_changed_nor_copied(tiny, ids):
         capture = instrument.capture(ids, answer=3, versus=5)
         prefix = instrument.prefix(ids)
         before = prefix.digest(), [layer.keys.data_ptr() for layer in prefix.layers]
-        seen = []
+        calls = []
 
         def attend(call, keys, values, patch=None):
-            seen.append((keys.data_ptr(), call.key.shape[2]))
+            calls.append((keys.data_ptr(), call.key.shape[2]))
             return genuine(call, keys, values, patch)
 
         import finite_calculus.models.shared as shared
@@ -152,7 +152,7 @@ def test_the_prefix_is_neither_changed_nor_copied(tiny, ids):
             shared.shared_attention = genuine
         assert (prefix.digest(), [layer.keys.data_ptr() for layer in prefix.layers]) == before
     # Every layer read the stored keys themselves; each row brought one key of its own.
-    assert seen == [(pointer, 1) for pointer in before[1]]
+    assert calls == [(pointer, 1) for pointer in before[1]]
 
 
 def test_the_head_and_the_blocks_are_restored_when_a_pass_fails(tiny, ids, monkeypatch):

@@ -13,7 +13,7 @@ from finite_calculus.tasks.synthetic import retrieval_pair
 
 
 @dataclass(frozen=True)
-class Asked:
+class CapturedPair:
     """An attached model with a captured prompt and a donor of equal length."""
 
     instrument: Instrument
@@ -31,7 +31,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def embedded() -> Iterator[Asked]:
+def embedded() -> Iterator[CapturedPair]:
     """The embedded model on a retrieval prompt that it answers."""
     model, tokenizer = load("embedded")
     texts = [
@@ -42,25 +42,25 @@ def embedded() -> Iterator[Asked]:
     ]
     with attach(model, tokenizer=tokenizer) as instrument:
         captures = [instrument.capture(text, answer="A", versus="B") for text in texts]
-        yield Asked(instrument, *captures)
+        yield CapturedPair(instrument, *captures)
 
 
 @pytest.fixture(scope="session")
-def llama() -> Iterator[Asked]:
+def llama() -> Iterator[CapturedPair]:
     """A tiny random Llama on a prompt that is shorter than its heads are wide."""
     yield from _tiny("llama", 7)
 
 
 @pytest.fixture(scope="session", params=["llama", "gemma2", "gpt_oss", "gpt2", "mistral"])
-def family(request: pytest.FixtureRequest) -> Iterator[Asked]:
+def family(request: pytest.FixtureRequest) -> Iterator[CapturedPair]:
     """Grouped heads; caps and windows; sinks; no rotary positions; windows everywhere."""
     yield from _tiny(request.param, 14)
 
 
-def _tiny(name: str, tokens: int) -> Iterator[Asked]:
+def _tiny(name: str, tokens: int) -> Iterator[CapturedPair]:
     draw = torch.Generator().manual_seed(3)
     ids = torch.randint(3, 96, (2, tokens), generator=draw)
     ids[1, -1] = ids[0, -1]
     with attach(tiny_model(name)) as instrument:
         captures = [instrument.capture(row, answer=5, versus=9) for row in ids]
-        yield Asked(instrument, *captures)
+        yield CapturedPair(instrument, *captures)

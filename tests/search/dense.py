@@ -1,4 +1,4 @@
-"""The effect of one edit by `predict`, dense over all keys, with the error bound of its evaluation."""
+"""Effects with the error bounds of their evaluation: of one edit, dense over all keys, and of a family."""
 
 from dataclasses import replace
 
@@ -9,6 +9,8 @@ import finite_calculus as fc
 from finite_calculus.models import Capture, LayerCapture, edited_bank
 from finite_calculus.models.edits import Edits
 from finite_calculus.models.predict import Prediction, predict_bank
+from finite_calculus.search import Family, prepare_search
+from finite_calculus.search.block import effects_of
 
 
 def dense_prediction(layer: LayerCapture, edits: Edits) -> Prediction:
@@ -21,6 +23,24 @@ def dense_effect(layer: LayerCapture, edits: Edits) -> Tensor:
     """⟨g, Δo⟩, tracked."""
     write = dense_prediction(layer, edits).write
     return torch.dot(write, fc.track(layer.gradient_write.double()))
+
+
+def tracked_effects(
+    capture: Capture, family: Family | None = None, *, dtype: torch.dtype = torch.float64
+) -> dict[str, Tensor]:
+    """The scores of a family and their parts, with the error bounds of their evaluation."""
+    blocks = prepare_search(capture, family, dtype=dtype, wrap=fc.track).blocks
+    per_block = [effects_of(block) for block in blocks]
+    return {
+        part: torch.cat([getattr(effects, part).flatten() for effects in per_block])
+        for part in ("total", "key", "value", "interaction")
+    }
+
+
+def assert_near(one: Tensor, other: Tensor) -> None:
+    """Two evaluations of one number differ by no more than the bounds of both."""
+    gap = (fc.value_of(one).double() - fc.value_of(other).double()).abs()
+    assert bool((gap <= fc.error_of(one) + fc.error_of(other)).all())
 
 
 def one_layer(capture: Capture, layer: int) -> Capture:

@@ -21,9 +21,9 @@ from tests.search.dense import dense_effect, one_layer, sample
 
 @pytest.mark.parametrize("name", ["embedded", "llama"])
 def test_the_exact_local_score_is_within_its_bound(name, request) -> None:
-    asked = request.getfixturevalue(name)
-    capture = one_layer(asked.capture, 1)
-    for family in (token_family(), span_family(2), donor_family(asked.donor)):
+    pair = request.getfixturevalue(name)
+    capture = one_layer(pair.capture, 1)
+    for family in (token_family(), span_family(2), donor_family(pair.donor)):
         table = certify_table(score(capture, family))
         certificate = table.certificate
         lower, above = intervals(certificate)
@@ -71,12 +71,12 @@ def test_listed_edits_are_certified_and_mixed_deletions_are_not(embedded) -> Non
 def test_counts_are_those_of_the_full_comparison(embedded) -> None:
     capture = one_layer(embedded.capture, 2)
     table = certify_table(score(capture, Family((Odds.anywhere(2.0), Delete.anywhere()))))
-    found = counts(table.certificate)
+    tally = counts(table.certificate)
     order = fc.certified_order(table.certificate)
-    assert found.pairs == int(order.greater.sum()) > 0
-    assert found.signs == int((fc.certified_signs(table.certificate) != 0).sum()) > 0
-    assert found.candidates == len(table)
-    assert found.all_pairs == len(table) * (len(table) - 1) // 2
+    assert tally.pairs == int(order.greater.sum()) > 0
+    assert tally.signs == int((fc.certified_signs(table.certificate) != 0).sum()) > 0
+    assert tally.candidates == len(table)
+    assert tally.all_pairs == len(table) * (len(table) - 1) // 2
     lower, above = intervals(table.certificate)
     for a, b in order.pairs()[:50]:
         assert lower[a] > above[b]
@@ -93,11 +93,11 @@ def test_tightness_is_bound_over_the_first_order_error_of_edits_that_move_scores
         for row in table.rows()
         if row.kind.startswith("odds") and row.effect != row.first_order
     )
-    found = tightness(table, (0.0, 0.5, 1.0))
+    quantiles = tightness(table, (0.0, 0.5, 1.0))
     assert 1 <= ratios[0] < ratios[-1]
-    assert found[0.0] == ratios[0]
-    assert found[1.0] == ratios[-1]
-    assert ratios[0] < found[0.5] < ratios[-1]
+    assert quantiles[0.0] == ratios[0]
+    assert quantiles[1.0] == ratios[-1]
+    assert ratios[0] < quantiles[0.5] < ratios[-1]
     assert tightness(certify_table(score(capture, Family((Delete.anywhere(),))))) == {}
     with pytest.raises(ValueError, match="`table` must be certified"):
         tightness(score(capture, Family((Delete.anywhere(),))))

@@ -16,11 +16,11 @@ from finite_calculus.search import (
 def test_execution_agrees_locally_and_is_the_models_own(embedded) -> None:
     table = score(embedded.capture)
     order = table.order(6)
-    done = execute_rows(embedded.instrument, table, order)
+    executed = execute_rows(embedded.instrument, table, order)
     again = embedded.instrument.execute(embedded.capture, [table.edit(i) for i in order])
-    assert [item.effect for item in done] == again.effects.tolist()
-    assert [item.row.index for item in done] == order
-    for item in done:
+    assert [item.effect for item in executed] == again.effects.tolist()
+    assert [item.row.index for item in executed] == order
+    for item in executed:
         assert item.local.within_bound
         assert item.local.error <= 1e-4 * max(1.0, item.local.predicted)
         assert item.local.bound < 0.1 * max(0.1, item.local.predicted)
@@ -29,22 +29,22 @@ def test_execution_agrees_locally_and_is_the_models_own(embedded) -> None:
 
 def test_verification_stops_when_a_round_changes_nothing(embedded) -> None:
     table = score(embedded.capture)
-    found = verify_top(embedded.instrument, table, 3, budget=30)
-    assert found.stopped == "settled"
-    assert len(found.executed) < 30
-    effects = [abs(item.effect) for item in found.executed]
-    assert [abs(item.effect) for item in found.top] == sorted(effects, reverse=True)[:3]
+    verification = verify_top(embedded.instrument, table, 3, budget=30)
+    assert verification.stopped == "settled"
+    assert len(verification.executed) < 30
+    effects = [abs(item.effect) for item in verification.executed]
+    assert [abs(item.effect) for item in verification.top] == sorted(effects, reverse=True)[:3]
     # The last round did not enter the top.
-    last = {item.row.index for item in found.executed[-3:]}
-    assert not last & {item.row.index for item in found.top}
+    last = {item.row.index for item in verification.executed[-3:]}
+    assert not last & {item.row.index for item in verification.top}
 
 
 def test_verification_keeps_its_budget(embedded) -> None:
     table = score(embedded.capture)
-    found = verify_top(embedded.instrument, table, 5, budget=7, towards="versus")
-    assert found.stopped == "budget"
-    assert len(found.executed) == 7
-    assert found.top[0].effect == min(item.effect for item in found.executed)
+    verification = verify_top(embedded.instrument, table, 5, budget=7, towards="versus")
+    assert verification.stopped == "budget"
+    assert len(verification.executed) == 7
+    assert verification.top[0].effect == min(item.effect for item in verification.executed)
     with pytest.raises(ValueError, match="`budget` must be at least `count`"):
         verify_top(embedded.instrument, table, 5, budget=4)
 
@@ -65,9 +65,9 @@ def test_a_certified_top_needs_one_round(embedded) -> None:
     assert certified_top(few.certified(sharp), 2)
     assert not certified_top(few.certified(loose), 2)
     assert not certified_top(few, 2)
-    found = verify_top(embedded.instrument, few.certified(sharp), 2, budget=4)
-    assert found.stopped == "certified"
-    assert len(found.executed) == 2
+    verification = verify_top(embedded.instrument, few.certified(sharp), 2, budget=4)
+    assert verification.stopped == "certified"
+    assert len(verification.executed) == 2
 
 
 def test_the_certified_top_is_that_of_all_comparisons(embedded) -> None:

@@ -28,8 +28,8 @@ def command(*arguments: str) -> tuple[int, str]:
 
 def run(name: str, *arguments: str, out: Path, code: int = 0) -> dict:
     path = out / f"{name}.json"
-    found, output = command(name, *ASKED, *arguments, "--json", str(path))
-    assert found == code, output
+    exit_code, output = command(name, *ASKED, *arguments, "--json", str(path))
+    assert exit_code == code, output
     return json.loads(path.read_text())
 
 
@@ -63,9 +63,9 @@ def test_score_takes_spans_sweeps_donors_sides_and_a_budget(prompt, tmp_path) ->
     donor = tmp_path / "donor.txt"
     donor.write_text(PROMPT.replace("02: B", "02: A"))
     sided = ["--towards", "versus", "--donor-file", str(donor)]
-    found = run("score", *base, *sided, "--float32", out=tmp_path)
-    assert found["candidates"] == 3 * found["tokens"]
-    assert found["rows"][0]["effect"] <= found["rows"][-1]["effect"]
+    saved = run("score", *base, *sided, "--float32", out=tmp_path)
+    assert saved["candidates"] == 3 * saved["tokens"]
+    assert saved["rows"][0]["effect"] <= saved["rows"][-1]["effect"]
     settled = run("score", *base, "--execute", "2", "--budget", "8", out=tmp_path)
     assert settled["stopped"] in ("settled", "budget")
     assert 2 <= len(settled["executed"]) <= 8
@@ -73,8 +73,8 @@ def test_score_takes_spans_sweeps_donors_sides_and_a_budget(prompt, tmp_path) ->
 
 def test_execute_shows_predicted_and_executed(prompt, tmp_path) -> None:
     edits = ["odds:1:11:4", "delete:2:3-4", "fast:2:5:-16", "value:1:11:0", "bits:1:2,4:3"]
-    given = [part for edit in edits for part in ("--edit", edit)]
-    saved = run("execute", *prompt, *given, out=tmp_path)
+    options = [part for edit in edits for part in ("--edit", edit)]
+    saved = run("execute", *prompt, *options, out=tmp_path)
     assert [row["edit"] for row in saved["rows"]] == edits
     assert [row["tokens"] for row in saved["rows"]] == [[11], [3, 4], [5], [11], [2, 4]]
     assert all("effect" in row["executed"] for row in saved["rows"])
@@ -87,8 +87,8 @@ def test_steer_shows_the_ratios_that_were_achieved(prompt, tmp_path) -> None:
     assert saved["achieved"][0] == pytest.approx(4.0, rel=1e-4)
     assert saved["preserving"]["kept"] == 72
     requests = [f"{t}:0={2 + t % 3}" for t in range(1, 29)]
-    given = [part for request in requests for part in ("--ratio", request)]
-    failed = run("steer", *prompt, "--layer", "2", "--head", "1", *given, out=tmp_path, code=1)
+    options = [part for request in requests for part in ("--ratio", request)]
+    failed = run("steer", *prompt, "--layer", "2", "--head", "1", *options, out=tmp_path, code=1)
     assert not failed["feasible"]
 
 

@@ -19,8 +19,8 @@ def commands() -> list[list[str]]:
     """Arguments of the printed commands, continued lines joined."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGES, re.DOTALL)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    found = [shlex.split(line) for line in lines if line.startswith("finite-calculus ")]
-    return [words[1:] for words in found if words[1] in NAMES]
+    commands = [shlex.split(line) for line in lines if line.startswith("finite-calculus ")]
+    return [words[1:] for words in commands if words[1] in NAMES]
 
 
 def test_the_pages_show_every_command_of_the_search() -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 import finite_calculus as fc
 from finite_calculus.models import (
@@ -22,41 +21,30 @@ from finite_calculus.search import (
     Family,
     combine,
     donor_family,
-    prepare_search,
     score,
     span_family,
     sweep_family,
     token_family,
 )
-from finite_calculus.search.block import effects_of
-from tests.search.dense import dense_effect, dense_prediction, one_layer, sample
+from tests.search.dense import (
+    assert_near,
+    dense_effect,
+    dense_prediction,
+    one_layer,
+    sample,
+    tracked_effects,
+)
 
 
-def tracked_effects(capture, family: Family | None = None, **options) -> dict[str, Tensor]:
-    """The scores of a family and their parts, with the error bounds of their evaluation."""
-    blocks = prepare_search(capture, family, wrap=fc.track, **options).blocks
-    found = [effects_of(block) for block in blocks]
-    return {
-        part: torch.cat([getattr(effects, part).flatten() for effects in found])
-        for part in ("total", "key", "value", "interaction")
-    }
-
-
-def assert_near(found: Tensor, other: Tensor) -> None:
-    """Two evaluations of one number differ by no more than the bounds of both."""
-    gap = (fc.value_of(found).double() - fc.value_of(other).double()).abs()
-    assert bool((gap <= fc.error_of(found) + fc.error_of(other)).all())
-
-
-def _families(asked) -> dict[str, Family]:
-    last = len(asked.capture.ids) - 1
+def _families(pair) -> dict[str, Family]:
+    last = len(pair.capture.ids) - 1
     places = ((last - 3, last - 1), (last - 2,), (last - 4, last - 2, last - 1))
     return {
         "tokens": token_family(),
         "spans": span_family(3),
         "sweep": sweep_family([0.5, 8.0], width=2),
-        "donor": donor_family(asked.donor, strengths=(0.5, 1.0)),
-        "donor spans": donor_family(asked.donor, width=2),
+        "donor": donor_family(pair.donor, strengths=(0.5, 1.0)),
+        "donor spans": donor_family(pair.donor, width=2),
         "bits": Family((Quantise.anywhere(3),), places=places),
         "turned": Family((KeyShift.anywhere(3), KeyShift.anywhere(-2, "slow")), width=2),
     }
@@ -64,14 +52,14 @@ def _families(asked) -> dict[str, Family]:
 
 @pytest.mark.parametrize("name", ["embedded", "llama"])
 def test_scores_equal_the_dense_definition_within_the_bounds_of_both(name, request) -> None:
-    asked = request.getfixturevalue(name)
-    families = _families(asked)
-    capture = one_layer(asked.capture, 1)
+    pair = request.getfixturevalue(name)
+    families = _families(pair)
+    capture = one_layer(pair.capture, 1)
     for family in (families[name] for name in ("tokens", "spans", "donor")):
-        plain, found = score(capture, family), tracked_effects(capture, family)["total"]
-        assert torch.equal(fc.value_of(found), plain.effect)
-        for index in sample(4, len(plain)):
-            assert_near(found[index], dense_effect(capture.layers[0], plain.edit(index)))
+        table, effects = score(capture, family), tracked_effects(capture, family)["total"]
+        assert torch.equal(fc.value_of(effects), table.effect)
+        for index in sample(4, len(table)):
+            assert_near(effects[index], dense_effect(capture.layers[0], table.edit(index)))
 
 
 def test_every_family_of_models_gives_the_scores_of_predict(family) -> None:
@@ -81,13 +69,13 @@ def test_every_family_of_models_gives_the_scores_of_predict(family) -> None:
         ):
             continue  # nothing to turn: refused, and tested as such below
         table = score(family.capture, candidates)
-        found = tracked_effects(family.capture, candidates)["total"]
-        assert torch.equal(fc.value_of(found), table.effect)
+        effects = tracked_effects(family.capture, candidates)["total"]
+        assert torch.equal(fc.value_of(effects), table.effect)
         for index in sample(8, len(table)):
             edit = table.edit(index)
             dense = dense_effect(family.capture.layer(edit.layer), edit)
             assert float(dense) == family.capture.predict(edit).effect
-            assert_near(found[index], dense)
+            assert_near(effects[index], dense)
 
 
 def test_the_instrument_has_fifteen_candidates_per_token_and_layer(embedded) -> None:
@@ -101,14 +89,14 @@ def test_the_instrument_has_fifteen_candidates_per_token_and_layer(embedded) -> 
 
 def test_parts_add_up_and_only_joint_edits_interact(embedded) -> None:
     family = donor_family(embedded.donor, strengths=(1.0,))
-    table, found = score(embedded.capture, family), tracked_effects(embedded.capture, family)
-    assert_near(found["total"], found["key"] + found["value"] + found["interaction"])
+    table, effects = score(embedded.capture, family), tracked_effects(embedded.capture, family)
+    assert_near(effects["total"], effects["key"] + effects["value"] + effects["interaction"])
     keys, values, both = table.interaction.reshape(3, -1)
     assert not keys.any()
     assert not values.any()
     # What interacts is no rounding error.
     largest = both.abs().argmax()
-    bounds = fc.error_of(found["interaction"]).reshape(3, -1)[2]
+    bounds = fc.error_of(effects["interaction"]).reshape(3, -1)[2]
     assert float(both.abs()[largest]) > float(bounds[largest])
     for index in sample(10, len(table)):
         edit = table.edit(index)
@@ -118,16 +106,16 @@ def test_parts_add_up_and_only_joint_edits_interact(embedded) -> None:
             *(fc.track(x.double()) for x in (layer.output_projection, layer.gradient_write))
         )
         for part in ("key", "value", "interaction"):
-            assert float(fc.value_of(found[part])[index]) == getattr(table, part)[index]
-            assert_near(found[part][index], (getattr(parts, part) * slope).sum())
+            assert float(fc.value_of(effects[part])[index]) == getattr(table, part)[index]
+            assert_near(effects[part][index], (getattr(parts, part) * slope).sum())
 
 
 def test_float32_scores_differ_by_their_own_rounding(embedded) -> None:
     exact = tracked_effects(embedded.capture)["total"]
-    found = tracked_effects(embedded.capture, dtype=torch.float32)["total"]
-    assert found.dtype == torch.float32
-    assert not torch.equal(fc.value_of(found).double(), fc.value_of(exact))
-    assert_near(found, exact)
+    coarse = tracked_effects(embedded.capture, dtype=torch.float32)["total"]
+    assert coarse.dtype == torch.float32
+    assert not torch.equal(fc.value_of(coarse).double(), fc.value_of(exact))
+    assert_near(coarse, exact)
 
 
 @pytest.mark.parametrize(
@@ -163,10 +151,10 @@ class Halve(Edit):
 
 def test_a_kind_of_ones_own_is_scored_like_the_others(embedded) -> None:
     table = score(embedded.capture, Family((Halve.anywhere(),)))
-    found = tracked_effects(embedded.capture, Family((Halve.anywhere(),)))["total"]
+    effects = tracked_effects(embedded.capture, Family((Halve.anywhere(),)))["total"]
     for index in sample(10, len(table)):
         edit = table.edit(index)
-        assert_near(found[index], dense_effect(embedded.capture.layer(edit.layer), edit))
+        assert_near(effects[index], dense_effect(embedded.capture.layer(edit.layer), edit))
     assert table.row(0).kind == "halve"
 
 
@@ -176,8 +164,8 @@ def test_listed_edits_and_combinations_are_scored_by_predict(embedded) -> None:
     assert pairs
     assert all(len({part.layer for part in pair}) == 1 for pair in pairs)
     assert all(not set(a.tokens) & set(b.tokens) for a, b in pairs)
-    found = score(embedded.capture, pairs)
-    assert [float(x) for x in found.effect] == [embedded.capture.predict(p).effect for p in pairs]
+    table = score(embedded.capture, pairs)
+    assert [float(x) for x in table.effect] == [embedded.capture.predict(p).effect for p in pairs]
     mixed = score(embedded.capture, [(Delete(1, (3,)), ScaleValues(1, (5,)))])
     assert mixed.row(0).kind == "Delete + ScaleValues"
     assert mixed.row(0).tokens == (3, 5)
@@ -206,9 +194,9 @@ def test_bad_requests_are_refused_with_what_to_do(embedded, llama) -> None:
         Family((QueryEdit.anywhere(torch.zeros(6, 8)),))
 
 
-def _longer(asked):
-    ids = torch.cat([asked.capture.ids, asked.capture.ids[-1:]])
-    return asked.instrument.capture(ids, answer=5, versus=9)
+def _longer(pair):
+    ids = torch.cat([pair.capture.ids, pair.capture.ids[-1:]])
+    return pair.instrument.capture(ids, answer=5, versus=9)
 
 
 def test_a_model_without_rotary_positions_has_no_shifts() -> None:

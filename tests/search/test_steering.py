@@ -15,22 +15,22 @@ NATIVE = 1e-4
 
 @pytest.mark.parametrize("name", ["embedded", "llama"])
 def test_requested_ratios_after_a_shift_are_achieved_natively(name, request) -> None:
-    asked = request.getfixturevalue(name)
+    pair = request.getfixturevalue(name)
     requests = [Request(4, 1, 4.0), Request(2, 3, 1.0)]
     shift = KeyShift(1, (4,), 5.0)
-    found = steer(asked.instrument, asked.capture, 1, 1, requests, shift=shift)
-    assert found.control.feasible
-    for wanted, achieved in zip((4.0, 1.0), found.achieved, strict=True):
+    steering = steer(pair.instrument, pair.capture, 1, 1, requests, shift=shift)
+    assert steering.control.feasible
+    for wanted, achieved in zip((4.0, 1.0), steering.achieved, strict=True):
         assert abs(math.log(achieved / wanted)) <= NATIVE
     # The shift alone did move the first pair, and nothing was achieved before.
-    assert abs(math.log(found.shifted[0] / found.before[0])) > 100 * NATIVE
-    assert abs(math.log(found.shifted[0] / 4.0)) > 100 * NATIVE
+    assert abs(math.log(steering.shifted[0] / steering.before[0])) > 100 * NATIVE
+    assert abs(math.log(steering.shifted[0] / 4.0)) > 100 * NATIVE
 
 
 def test_only_the_named_head_changes(embedded) -> None:
-    found = steer(embedded.instrument, embedded.capture, 2, 1, [Request(4, 1, 4.0)])
+    steering = steer(embedded.instrument, embedded.capture, 2, 1, [Request(4, 1, 4.0)])
     before = attention_weights(embedded.instrument, embedded.capture, 2, ())
-    after = attention_weights(embedded.instrument, embedded.capture, 2, found.edits)
+    after = attention_weights(embedded.instrument, embedded.capture, 2, steering.edits)
     changed = (before != after).any(-1)
     assert changed.tolist() == [False, True, False, False]
     # Float32: a sum of n terms is rounded n − 1 times, and each weight once more.
@@ -46,9 +46,9 @@ def test_native_weights_are_those_of_the_replay(embedded) -> None:
 def test_a_request_that_cannot_be_met_reports_its_residual(embedded) -> None:
     # 24 coordinates of a head cannot set 60 ratios.
     requests = [Request(token, 0, 2.0 + (token % 3)) for token in range(1, 61)]
-    found = steer(embedded.instrument, embedded.capture, 1, 0, requests)
-    assert not found.control.feasible
-    assert float(found.control.residual.abs().max()) > 1e-3
+    steering = steer(embedded.instrument, embedded.capture, 1, 0, requests)
+    assert not steering.control.feasible
+    assert float(steering.control.residual.abs().max()) > 1e-3
 
 
 def test_preserving_directions_keep_attention_and_others_do_not(llama, embedded) -> None:
@@ -57,22 +57,22 @@ def test_preserving_directions_keep_attention_and_others_do_not(llama, embedded)
     assert (short.inputs, short.rank, short.kept) == (48, 6, 42)
     wide = check_preserving(embedded.instrument, embedded.capture, 2, 1)
     assert (wide.inputs, wide.rank, wide.kept) == (96, 24, 72)
-    for found in (short, wide):
-        assert found.moved <= 1e-5
-        assert found.response <= found.bound
-        assert found.other > 1e-4
+    for check in (short, wide):
+        assert check.moved <= 1e-5
+        assert check.response <= check.bound
+        assert check.other > 1e-4
 
 
 def test_a_sink_counts_among_the_weights_that_are_preserved() -> None:
     ids = torch.randint(3, 96, (8,), generator=torch.Generator().manual_seed(3))
     with attach(tiny_model("gpt_oss")) as instrument:
         capture = instrument.capture(ids, answer=5, versus=9)
-        found = check_preserving(instrument, capture, 2, 0)
+        check = check_preserving(instrument, capture, 2, 0)
     # Eight keys and the sink leave eight differences; without its row a direction that moves all eight
     # scores alike would count as preserving and take attention from the sink.
-    assert (found.inputs, found.rank, found.kept) == (48, 8, 40)
-    assert found.moved <= 1e-5
-    assert found.response <= found.bound
+    assert (check.inputs, check.rank, check.kept) == (48, 8, 40)
+    assert check.moved <= 1e-5
+    assert check.response <= check.bound
 
 
 def test_bad_requests_are_refused(embedded, llama) -> None:

@@ -52,10 +52,10 @@ def test_columns_hold_every_row(embedded) -> None:
 
 
 def test_the_table_is_frozen_and_scoring_makes_no_edit_per_candidate(embedded, monkeypatch) -> None:
-    made: list[str] = []
-    plain = Edit.__init__
+    objects: list[str] = []
+    genuine = Edit.__init__
     monkeypatch.setattr(
-        Edit, "__init__", lambda self, *a, **k: (made.append("edit"), plain(self, *a, **k))[1]
+        Edit, "__init__", lambda self, *a, **k: (objects.append("edit"), genuine(self, *a, **k))[1]
     )
     for kind in token_family().kinds:
         original = type(kind).at
@@ -63,13 +63,13 @@ def test_the_table_is_frozen_and_scoring_makes_no_edit_per_candidate(embedded, m
             type(kind),
             "at",
             lambda self, layer, tokens, original=original: (
-                made.append("kind"),
+                objects.append("kind"),
                 original(self, layer, tokens),
             )[1],
         )
     table = score(embedded.capture)
-    assert len(made) < 200 < len(table)
-    assert made
+    assert len(objects) < 200 < len(table)
+    assert objects
     with pytest.raises(FrozenInstanceError):
         table.effect = torch.zeros(1)  # type: ignore[misc]
 

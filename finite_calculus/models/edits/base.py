@@ -104,11 +104,11 @@ _REGISTERED: list[type[Edit]] = []
 
 def register(edit: EditClass) -> EditClass:
     """Let the command line and the preflight know a class of edits; words must be its own."""
-    known = {word for other in _REGISTERED for word in other.words}
-    if known.intersection(edit.words):
+    words = {word for other in _REGISTERED for word in other.words}
+    if words.intersection(edit.words):
         raise ValueError(
             f"`words` of {edit.__name__} must not belong to another edit; "
-            f"{', '.join(sorted(known.intersection(edit.words)))} does. Choose another."
+            f"{', '.join(sorted(words.intersection(edit.words)))} does. Choose another."
         )
     _REGISTERED.append(edit)
     return edit

@@ -17,7 +17,7 @@ from finite_calculus.models import (
     compare_all,
     edited_bank,
 )
-from finite_calculus.models.capture import projection_weights
+from finite_calculus.models.projections import projection_weights
 from finite_calculus.studies.joint_kv.checks import place_checks
 from finite_calculus.studies.joint_kv.predictors import SpanPredictions, predict_span
 from finite_calculus.studies.joint_kv.rows import Intervention
