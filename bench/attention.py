@@ -115,9 +115,9 @@ def dense(inputs: Inputs) -> Tensor:
         edited = scores.unsqueeze(1).repeat(1, len(index), 1)
         edited.scatter_(2, at, torch.lerp(old, donor_scores, strength))
         probs = torch.softmax(edited, -1)
-        kept = torch.matmul(probs, pulls.unsqueeze(-1)).squeeze(-1)
-        moved = (probs.gather(2, at) * change).sum(-1)
-        responses.append((kept + strength * moved).sum(0) - baseline)
+        unmoved = torch.matmul(probs, pulls.unsqueeze(-1)).squeeze(-1)
+        effect = (probs.gather(2, at) * change).sum(-1)
+        responses.append((unmoved + strength * effect).sum(0) - baseline)
     return torch.stack(responses)
 
 

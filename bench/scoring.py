@@ -30,7 +30,7 @@ class DenseLayer:
         self.slope = layer.output_projection.double() @ layer.gradient_write.double()
         self.base = self._score(self.scores, self.values)
 
-    def one(self, kind: Edit, column: int) -> Tensor:
+    def effect(self, kind: Edit, column: int) -> Tensor:
         """The effect of one candidate."""
         scores, values = self.scores.clone(), self.values
         if isinstance(kind, Odds):
@@ -44,7 +44,7 @@ class DenseLayer:
             scores[:, column] = self._turned(kind, self.keys[:, column])
         return self._score(scores, values) - self.base
 
-    def batched(self, kind: Edit) -> Tensor:
+    def effects(self, kind: Edit) -> Tensor:
         """The effects of a kind at all keys: candidates × heads × keys."""
         count = self.scores.shape[1]
         scores = self.scores.expand(count, -1, -1).clone()

@@ -45,13 +45,13 @@ def rivals(captured):
     prepared = prepare_search(captured)
     table = prepared.score()
     dense = [DenseLayer(layer) for layer in captured.layers]
-    drawn = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:SAMPLE]
-    places = [place(captured, table, int(index)) for index in drawn]
+    sample = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:SAMPLE]
+    places = [place(captured, table, int(index)) for index in sample]
 
     def one_at_a_time() -> torch.Tensor:
-        return torch.stack([dense[layer].one(kind, column) for layer, kind, column in places])
+        return torch.stack([dense[layer].effect(kind, column) for layer, kind, column in places])
 
-    assert float((one_at_a_time() - table.effect[drawn]).abs().max()) < 1e-9
+    assert float((one_at_a_time() - table.effect[sample]).abs().max()) < 1e-9
     return prepared, dense, one_at_a_time
 
 
@@ -83,7 +83,7 @@ def test_scoring_beside_batches_of_candidates(compare, rivals) -> None:
     compare(
         f"scoring {len(prepared)} candidates, prepared",
         prepared.score,
-        lambda: [layer.batched(kind) for layer in dense for kind in TOKEN_KINDS],
+        lambda: [layer.effects(kind) for layer in dense for kind in TOKEN_KINDS],
         named="dense, batched by layer and kind",
         rounds=2,
     )

@@ -99,15 +99,15 @@ def check(
     try:
         with build_directory(build_dir) as directory:
             compile_all(source, directory, version, jobs, say)
-            audited = _audit(directory, statements, jobs, each, say)
+            verdicts = _audit(directory, statements, jobs, each, say)
     except MissingLibraryError as error:
         return report("not checked", reason=str(error))
     except CompileError as error:
         return report("failed", failures=(error.failure,), reason=str(error.failure))
-    failures = tuple(_axiom_failures(audited))
+    failures = tuple(_axiom_failures(verdicts))
     status: Status = "failed" if failures else "checked"
     return report(
-        status, theorems=audited, failures=failures, reason=str(failures[0]) if failures else ""
+        status, theorems=verdicts, failures=failures, reason=str(failures[0]) if failures else ""
     )
 
 

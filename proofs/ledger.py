@@ -63,7 +63,7 @@ class Ledger:
             "coq": self.coq_status,
             "mutants": self.mutants,
             "figures": self.figures,
-            "seconds": {stage: round(spent, 1) for stage, spent in self.seconds.items()},
+            "seconds": {stage: round(seconds, 1) for stage, seconds in self.seconds.items()},
         }
 
     def as_json(self) -> dict[str, object]:
@@ -143,8 +143,8 @@ def explain(label: str) -> Iterator[str]:
     if not theorem_ids(entry, by_label):
         yield "Coq: no theorem yet"
     for function in entry.functions:
-        listed = ", ".join(check.function for check in checks_of(function)) or "none"
-        yield f"torch: finite_calculus.{function}; checks: {listed}"
+        names = ", ".join(check.function for check in checks_of(function)) or "none"
+        yield f"torch: finite_calculus.{function}; checks: {names}"
     for name in native_checks_of(entry.names):
         yield f"native: native_checks.{name}, run by finite-calculus preflight"
 
@@ -203,8 +203,8 @@ def _mutate(place: tuple[str, int]) -> mutation.Report:
 def _compare(work: tuple[str, str, int]) -> CheckResult:
     name, dtype, cases = work
     check = CHECKS[name]
-    lost = sample(check, dtype, cases) if isinstance(check, Comparison) else None
-    return CheckResult(run(check, dtype, cases), lost)
+    stability = sample(check, dtype, cases) if isinstance(check, Comparison) else None
+    return CheckResult(run(check, dtype, cases), stability)
 
 
 def _coq(enabled: bool, progress: Progress) -> coq_check.CoqReport:

@@ -66,13 +66,13 @@ def judge(
     status = _coq_status(theorems, coq)
     if status == "failed":
         failures.append(f"Coq: {', '.join(theorems)} failed")
-    proved = "proved" if proof.statements and not proof.failures else "failed"
+    verdict = "proved" if proof.statements and not proof.failures else "failed"
     if entry.kind is Kind.ARITHMETIC:
         wrong = arithmetic.unexpected(figures)
         failures += [f"printed figure {name} is not as expected" for name in wrong]
-        proved = "failed" if wrong else "recomputed"
-    elif proved == "proved" and entry.kind is Kind.DEFINITION:
-        proved = "evaluated"
+        verdict = "failed" if wrong else "recomputed"
+    elif verdict == "proved" and entry.kind is Kind.DEFINITION:
+        verdict = "evaluated"
     elif not proof.statements:
         failures.append("the entry carries no statement")
     return Row(
@@ -80,7 +80,7 @@ def judge(
         aliases=entry.names[1:],
         kind=str(entry.kind),
         title=entry.title,
-        proof=proved,
+        proof=verdict,
         scope=entry.scope,
         coq=status,
         coq_theorems=theorems,
@@ -130,14 +130,14 @@ def _numeric(runs: Iterable[CheckResult], dtype: str) -> Numeric | None:
 
 
 def _numeric_failures(result: CheckResult) -> Iterator[str]:
-    tally, lost = result.tally, result.stability
+    tally, stability = result.tally, result.stability
     if tally.violations:
         yield (
             f"{tally.function} {tally.dtype}: {tally.violations} of {tally.cases} cases beyond their "
             f"bound, worst {tally.worst_over_bound:.3g}, case {tally.worst}"
         )
-    if lost is not None and not lost.holds:
+    if stability is not None and not stability.holds:
         yield (
-            f"{tally.function} {tally.dtype}: not stable, {lost.bits:.1f} bits lost where "
-            f"{lost.allowed:.1f} are allowed, case {lost.worst}"
+            f"{tally.function} {tally.dtype}: not stable, {stability.bits:.1f} bits lost where "
+            f"{stability.allowed:.1f} are allowed, case {stability.worst}"
         )

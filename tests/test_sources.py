@@ -83,6 +83,6 @@ def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() ->
         "proofs.references.vectors.softmax",
         "proofs.references.numbers.prove",
         "proofs.numeric.cases.increments",
-        "proofs.numeric.comparison._Drawn.batch",
+        "proofs.numeric.comparison._BatchedCheck.batch",
     } <= reached
     assert not any(name.startswith("finite_calculus.sparse") for name in reached)

@@ -49,8 +49,8 @@ def measure(
         logits = model(input_ids=padded, use_cache=False).logits[torch.arange(len(ids)), last]
         labels = torch.tensor([label["AB".index(prompt.answer)] for prompt in part])
         right += int((logits.argmax(-1) == labels).sum())
-        chosen = torch.tensor(label)[logits[:, label].argmax(-1)]
-        between += int((chosen == labels).sum())
+        choices = torch.tensor(label)[logits[:, label].argmax(-1)]
+        between += int((choices == labels).sum())
     count = len(prompts)
     return {
         "prompts": name,

@@ -102,8 +102,8 @@ def train(settings: Settings, out: Path, *, save_every: int, report_every: int) 
             }
             history.append(line)
             speed = (progress.step - begun_step) / (time.perf_counter() - begun)
-            left = (settings.steps - progress.step) / speed / 60
-            print(line, f"{speed:.2f} steps/s, {left:.1f} min left", flush=True)
+            minutes = (settings.steps - progress.step) / speed / 60
+            print(line, f"{speed:.2f} steps/s, {minutes:.1f} min left", flush=True)
         if progress.step % save_every == 0 or progress.step == settings.steps:
             save_state(out, settings, model, optimizer, progress, history)
     finish(out, settings, model.eval(), encoder, progress, history)

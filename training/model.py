@@ -68,8 +68,8 @@ def prepare_heads(model: Qwen2ForCausalLM, settings: Settings, names: list[int])
         first.q_proj.bias[head * width + fast] = size * torch.cos(-speeds * distance)
         first.q_proj.bias[head * width + half + fast] = size * torch.sin(-speeds * distance)
         if distance > 1:
-            written = name_space if distance == 2 else query_space
-            first.o_proj.weight[:, head * width : (head + 1) * width] = settings.written * written
+            space = name_space if distance == 2 else query_space
+            first.o_proj.weight[:, head * width : (head + 1) * width] = settings.written * space
     for group in range(settings.groups):
         match = settings.matching * torch.randn(len(slow), width)
         second.k_proj.weight[group * width + slow] = match @ name_space.T

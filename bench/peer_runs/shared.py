@@ -220,10 +220,10 @@ def take_turns(
 ) -> dict[str, float]:
     """Median seconds of each function over rounds in which all take turns in random order."""
     order, names = random.Random(0), list(functions)
-    spent: dict[str, list[float]] = {name: [] for name in names}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in order.sample(names, len(names)):
             start = time.perf_counter()
             functions[name]()
-            spent[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in spent.items()}
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}

@@ -82,13 +82,13 @@ def audit(
             tally, record = _complete(work, saved, jobs, stage, progress)
             if record != saved:
                 keep(record)
-            lost = None
+            stability = None
             if isinstance(CHECKS[name], Comparison):
                 work, stage = _sampling(name, dtype, cases, seed), f"{stage}, digits kept"
-                lost, part = _complete(work, saved.get("stability"), jobs, stage, progress)
+                stability, part = _complete(work, saved.get("stability"), jobs, stage, progress)
                 if (whole := {**record, "stability": part}) != saved:
                     keep(whole)
-            yield CheckResult(tally, lost)
+            yield CheckResult(tally, stability)
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ def _complete(
 ) -> tuple[Result, dict[str, Any]]:
     """The measurement and its part of the record: the saved one if that will do, else made now."""
     cases, size = work.settings["cases"], work.pieces[0].cases
-    kept = audit_records.kept(type(work.start), saved, work.settings)
-    if saved and kept is not None:
+    earlier = audit_records.kept(type(work.start), saved, work.settings)
+    if saved and earlier is not None:
         progress(stage, cases, cases)
-        return kept, saved
+        return earlier, saved
 
     def report(done: int, total: int) -> None:
         progress(stage, min(cases, done * size), cases)

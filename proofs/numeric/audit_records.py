@@ -109,17 +109,17 @@ def _saved(batch: Batch) -> dict[str, Any]:
     return {"each": _plain(batch.each), "shared": _plain(batch.shared)}
 
 
-def _plain(named: dict[str, Any]) -> dict[str, Any]:
+def _plain(parts: dict[str, Any]) -> dict[str, Any]:
     return {
         name: {"dtype": item.dtype.name, "data": item.tolist()}
         if isinstance(item, np.ndarray)
         else item
-        for name, item in named.items()
+        for name, item in parts.items()
     }
 
 
-def _arrays(named: dict[str, Any]) -> dict[str, Any]:
+def _arrays(parts: dict[str, Any]) -> dict[str, Any]:
     return {
         name: np.array(item["data"], dtype=item["dtype"]) if isinstance(item, dict) else item
-        for name, item in named.items()
+        for name, item in parts.items()
     }

@@ -61,7 +61,7 @@ def smallest_exponent(dtype: type) -> float:
 
 def increments(rng: Rng, shape: tuple[int, ...], dtype: type) -> np.ndarray:
     """Score increments, each case from one regime, |d| from the smallest exponent to 1e3."""
-    one = (shape[0],) + (1,) * (len(shape) - 1)
+    per_case = (shape[0],) + (1,) * (len(shape) - 1)
     low = smallest_exponent(dtype)
     plain = rng.normal(size=shape)
     return _choose(
@@ -69,8 +69,8 @@ def increments(rng: Rng, shape: tuple[int, ...], dtype: type) -> np.ndarray:
         plain,
         spread(rng, shape, low, 0),
         spread(rng, shape, 0, 3),
-        spread(rng, one, 0, 2) + spread(rng, one, -10, -2) * plain,
-        plain * spread(rng, one, low, -3),
+        spread(rng, per_case, 0, 2) + spread(rng, per_case, -10, -2) * plain,
+        plain * spread(rng, per_case, low, -3),
         np.where(rng.random(shape) < 0.5, 0.0, plain),
         spread(rng, shape, -12, 3),
     )
@@ -78,29 +78,29 @@ def increments(rng: Rng, shape: tuple[int, ...], dtype: type) -> np.ndarray:
 
 def scores(rng: Rng, shape: tuple[int, ...], dtype: type, dominant: int = 0) -> np.ndarray:
     """Scores, each case from one regime: ordinary, equal, one dominant key, a large common part."""
-    one = (shape[0],) + (1,) * (len(shape) - 1)
-    base = rng.normal(size=shape) * rng.choice([0.3, 1.0, 5.0], one)
+    per_case = (shape[0],) + (1,) * (len(shape) - 1)
+    base = rng.normal(size=shape) * rng.choice([0.3, 1.0, 5.0], per_case)
     here = np.arange(shape[-1]) == dominant
     deepest = 745 if dtype is np.float64 else 100
     return _choose(
         rng,
         base,
-        np.broadcast_to(rng.normal(size=one) * 10, shape),
-        base + here * rng.uniform(5, 60, one),
-        base + here * rng.uniform(60, deepest, one),
-        base + rng.choice([-1.0, 1.0], one) * rng.uniform(100, 900, one),
+        np.broadcast_to(rng.normal(size=per_case) * 10, shape),
+        base + here * rng.uniform(5, 60, per_case),
+        base + here * rng.uniform(60, deepest, per_case),
+        base + rng.choice([-1.0, 1.0], per_case) * rng.uniform(100, 900, per_case),
         base,
     )
 
 
 def vectors(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
     """Vectors, each case from one regime: ordinary, large common part, mixed magnitudes, zeros."""
-    one = (shape[0],) + (1,) * (len(shape) - 2) + shape[-1:]
+    per_case = (shape[0],) + (1,) * (len(shape) - 2) + shape[-1:]
     base = rng.normal(size=shape)
     return _choose(
         rng,
         base,
-        base + spread(rng, one, 2, 6),
+        base + spread(rng, per_case, 2, 6),
         spread(rng, shape, -6, 4),
         np.where(rng.random(shape) < 0.3, 0.0, base),
     )
@@ -161,8 +161,8 @@ def groups(rng: Rng, dtype: type, count: int) -> Batch:
         "group_values": vectors(rng, (count, 3, members, width))
         * spread(rng, (count, 1, 1, 1), -8, 1),
     }
-    chosen = np.stack([rng.permutation(keys)[:members] for _ in range(3)])
-    return Batch({**batch.each, **rounded(edits, dtype)}, {"groups": chosen})
+    indices = np.stack([rng.permutation(keys)[:members] for _ in range(3)])
+    return Batch({**batch.each, **rounded(edits, dtype)}, {"groups": indices})
 
 
 def proper_groups(rng: Rng, dtype: type, count: int) -> Batch:
@@ -235,5 +235,5 @@ def _flip_dominance(rng: Rng, each: dict[str, np.ndarray], dtype: type) -> None:
     lead = each["scores"].max(1, keepdims=True) - each["scores"]
     limit = 1000.0 if dtype is np.float64 else 200.0
     flipped = np.clip(lead + rng.normal(size=lead.shape), -limit, limit)
-    chosen = rng.random((len(lead), 1)) < 0.2
-    each["score_delta"] = np.where(chosen, flipped, each["score_delta"])
+    flips = rng.random((len(lead), 1)) < 0.2
+    each["score_delta"] = np.where(flips, flipped, each["score_delta"])

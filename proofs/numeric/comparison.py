@@ -49,15 +49,15 @@ class Sample:
         return math.nan if any(map(math.isnan, ratios)) else max(ratios, default=0.0)
 
 
-class _Drawn(ABC):
+class _BatchedCheck(ABC):
     """A check whose cases are drawn in batches."""
 
     draw: Draw
 
     def batch(self, dtype: str, seed: int, count: int) -> Batch:
         """The cases of a seed; every fourth seed's lie in memory with gaps."""
-        drawn = self.draw(np.random.default_rng(seed), DTYPES[dtype], count)
-        return drawn if seed % _GAPS else drawn.with_gaps()
+        cases = self.draw(np.random.default_rng(seed), DTYPES[dtype], count)
+        return cases if seed % _GAPS else cases.with_gaps()
 
     def samples(self, dtype: str, seed: int, count: int) -> Iterator[Sample]:
         """Draw a batch and measure every case of it."""
@@ -69,7 +69,7 @@ class _Drawn(ABC):
 
 
 @dataclass(frozen=True)
-class Comparison(_Drawn):
+class Comparison(_BatchedCheck):
     """A torch function, how to call it on a case, its reference and where its inputs come from.
 
     With `batched` the call takes a whole batch, cases first; otherwise one case at a time.
@@ -109,7 +109,7 @@ class Comparison(_Drawn):
 
 
 @dataclass(frozen=True)
-class Property(_Drawn):
+class Property(_BatchedCheck):
     """A torch function and a check that yields pairs (actual, allowed) for every case of a batch."""
 
     function: str

@@ -81,15 +81,15 @@ def sweep(
     if out is None or pieces is not None:
         return _sweep(name, jobs, pieces, progress)
     with record_files.writing(out) as records:
-        kept = {kernel: row for kernel, row in records.sweeps.items() if kernel in KERNELS}
-        record = kept.get(name)
+        rows = {kernel: row for kernel, row in records.sweeps.items() if kernel in KERNELS}
+        record = rows.get(name)
         if record is not None and record["sources"] == sources(name):
             total = _from_record(record)
         else:
             total = _sweep(name, jobs, pieces, progress)
-            kept[name] = {"sources": sources(name), "ulps": total.ulps, **asdict(total)}
-        if kept != records.sweeps:
-            records.sweeps = kept
+            rows[name] = {"sources": sources(name), "ulps": total.ulps, **asdict(total)}
+        if rows != records.sweeps:
+            records.sweeps = rows
             record_files.write(out, records)
     return total
 
@@ -162,16 +162,16 @@ def _finite(kernel: Kernel, x: np.ndarray, start: int) -> Sweep:
     errors[missing] = np.inf
     worst = np.argpartition(errors, -_KEPT)[-_KEPT:] if len(x) > _KEPT else np.arange(len(x))
     pairs = sorted(((float(errors[i]), float(x[i])) for i in worst), reverse=True)
-    sampled = _sample_error(kernel, x, exact, start) if start % _PIECE == 0 else 0.0
-    return Sweep(kernel.name, len(x), int(missing.sum()), pairs, sampled)
+    reference_error = _sample_error(kernel, x, exact, start) if start % _PIECE == 0 else 0.0
+    return Sweep(kernel.name, len(x), int(missing.sum()), pairs, reference_error)
 
 
 def _sample_error(kernel: Kernel, x: np.ndarray, reference: np.ndarray, seed: int) -> float:
     """The largest relative error of the reference on a few arguments, in Arb."""
-    chosen = np.random.default_rng(seed).integers(len(x), size=_SAMPLE)
+    places = np.random.default_rng(seed).integers(len(x), size=_SAMPLE)
     worst = 0.0
     with arb_precision(_ARB_BITS):
-        for index in chosen:
+        for index in places:
             exact = kernel.exact(flint.arb(float(x[index])))
             size = abs(float(exact.mid()))
             if _SMALLEST < size < _LARGEST:

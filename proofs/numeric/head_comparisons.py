@@ -48,9 +48,9 @@ def _features_reference(num, **case):
 
 
 def _weights(case: Case, *, gauge: bool = True) -> fc.EffectiveWeights:
-    chosen = case["gauge"] if gauge else None
+    origin = case["gauge"] if gauge else None
     return fc.effective_weights(
-        case["query_input"], case["features"], case["values"], gauge=chosen, mask=case["mask"]
+        case["query_input"], case["features"], case["values"], gauge=origin, mask=case["mask"]
     )
 
 

@@ -36,8 +36,10 @@ def evictions_respect_the_budget(batch: Batch) -> Iterator[Pairs]:
         for last, distortion in enumerate(plan.distortions, 1):
             evicted = frozenset(plan.evicted[:last])
             bound = errors[evicted][index]
-            kept = np.array([key not in evicted for key in range(readout.keys)])
-            exact, _ = prove(of_cache.kept_distortion, as_lists({**case, "kept": kept}), [bound])
+            remaining = np.array([key not in evicted for key in range(readout.keys)])
+            exact, _ = prove(
+                of_cache.kept_distortion, as_lists({**case, "kept": remaining}), [bound]
+            )
             pairs.append((distance(distortion, exact[0]), bound))
         yield pairs
 
@@ -48,7 +50,7 @@ def _deletion_errors(batch: Batch) -> dict[frozenset[int], list[float]]:
     readout = fc.freeze(inputs["scores"], inputs["values"])
     every = range(readout.keys)
     sets = [frozenset(s) for size in every[1:] for s in itertools.combinations(every, size)]
-    removed = torch.tensor([[key in chosen for key in every] for chosen in sets])
+    removed = torch.tensor([[key in members for key in every] for members in sets])
     response = fc.deletion_response(readout, removed).movedim(-3, -2)
     write = fc.project(response, inputs["output_projection"])
     errors = fc.error_of(torch.linalg.vector_norm(write, dim=-1)).unbind(-1)
@@ -71,9 +73,9 @@ def greedy_restoration_takes_the_best(batch: Batch) -> Iterator[Pairs]:
         for index, restored in enumerate(plan.restored.tolist()):
             exact, _ = prove(of_cache.exact, as_lists(batch.case(index)), scores[index])
             choice, bounds = restored[step], scores[index]
-            left = [key for key in range(len(exact)) if key not in restored[:step]]
+            others = [key for key in range(len(exact)) if key not in restored[:step]]
             pairs[index] += [
-                (_excess(exact[key], exact[choice]), bounds[key] + bounds[choice]) for key in left
+                (_excess(exact[key], exact[choice]), bounds[key] + bounds[choice]) for key in others
             ]
         batch = _with_restored(batch, plan.restored[:, step].numpy())
         _, lengths = _benefit_errors(batch)
@@ -101,9 +103,9 @@ def _benefit_errors(batch: Batch) -> tuple[list[list[float]], list[float]]:
     return fc.error_of(benefits).tolist(), fc.error_of(norms).tolist()
 
 
-def _with_restored(batch: Batch, chosen: np.ndarray) -> Batch:
+def _with_restored(batch: Batch, keys: np.ndarray) -> Batch:
     """The batch after each case's chosen entry was restored."""
-    here = (np.arange(batch.each["scores"].shape[-1]) == chosen[:, None])[:, None, :]
+    here = (np.arange(batch.each["scores"].shape[-1]) == keys[:, None])[:, None, :]
     scores = np.where(here, batch.each["original_scores"], batch.each["scores"])
     values = np.where(here[..., None], batch.each["original_values"], batch.each["values"])
     return Batch({**batch.each, "scores": scores, "values": values}, batch.shared)

@@ -62,14 +62,14 @@ def preserving_directions_preserve(case: Case) -> Pairs:
     directions = fc.preserving_directions(features)
     rows = fc.relative_features(features, 0).double()
     largest = float(directions.singular_values.max())
-    moved = torch.matmul(rows, directions.basis.double())
+    images = torch.matmul(rows, directions.basis.double())
     relative = _STABLE * (keys + model) * torch.finfo(features.dtype).eps
     orthonormal = torch.matmul(directions.basis.mT, directions.basis).double() - torch.eye(
         directions.basis.shape[1]
     )
     drift = float(orthonormal.abs().max()) if directions.basis.shape[1] else 0.0
     return [
-        (float(moved.abs().max()) if moved.numel() else 0.0, relative * largest),
+        (float(images.abs().max()) if images.numel() else 0.0, relative * largest),
         (drift, relative),
         (float(abs(directions.basis.shape[1] + directions.rank - model)), 0.5),
         (float(abs(directions.rank - min(keys - 1, model))), 0.5),
@@ -94,14 +94,14 @@ def requested_ratios_are_achieved(case: Case) -> Pairs:
     answer = fc.control_query(start, features, pairs, requested)
     edited = start.double() + torch.cat([answer.edit.double(), torch.zeros(1, dtype=torch.float64)])
     exact = torch.log_softmax(features.double() @ edited, -1)
-    reached = exact[pairs[:, 0]] - exact[pairs[:, 1]]
+    ratios = exact[pairs[:, 0]] - exact[pairs[:, 1]]
     rows = (features[pairs[:, 0]] - features[pairs[:, 1]])[:, :-1].double()
     smallest = torch.linalg.lstsq(rows.mT @ rows, rows.mT @ (rows @ answer.edit.double())).solution
     relative = _STABLE * (sum(features.shape) - 1) * torch.finfo(features.dtype).eps
     slack = relative * float(torch.linalg.cond(rows)) ** 2
     excess = float(answer.edit.double().norm()) / max(float(smallest.norm()), math.ulp(0.0)) - 1
     return [
-        (float((reached - requested.double()).abs().max()), answer.accuracy),
+        (float((ratios - requested.double()).abs().max()), answer.accuracy),
         (0.0 if answer.feasible else 1.0, 0.5),
         (max(excess, 0.0), slack),
     ]
@@ -144,10 +144,10 @@ def bands_partition_the_planes(case: Case) -> Pairs:
     wrong += sum(int(band.sum()) != size for band, size in zip(bands, sizes, strict=True))
     lowest = math.inf
     for band in bands:
-        chosen = frequencies[band]
-        if len(chosen):
-            wrong += float(chosen.max()) > lowest
-            lowest = float(chosen.min())
+        inside = frequencies[band]
+        if len(inside):
+            wrong += float(inside.max()) > lowest
+            lowest = float(inside.min())
     return [(float(wrong), 0.5)]
 
 

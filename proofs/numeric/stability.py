@@ -73,8 +73,8 @@ def sample(check: Comparison, dtype: str, cases: int, *, seed: int = 0) -> Stabi
     stability = Stability(allowed_bits(dtype))
     for number, start in enumerate(range(0, cases, BATCH)):
         here, count = seed + number, min(BATCH, cases - start)
-        lost = lost_bits(check, dtype, check.batch(dtype, here, count), seed=here)
-        for index, bits in enumerate(lost):
+        losses = lost_bits(check, dtype, check.batch(dtype, here, count), seed=here)
+        for index, bits in enumerate(losses):
             stability.add(bits, Place(here, count, index))
     return stability
 
@@ -83,14 +83,14 @@ def lost_bits(check: Comparison, dtype: str, batch: Batch, *, seed: int) -> list
     """For every case, the most bits that an entry of its result has lost; 0 or less if none has."""
     info = np.finfo(DTYPES[dtype])
     rng = np.random.default_rng((seed, 1))
-    moved = [_moved(batch, info.dtype, rng) for _ in range(_DRAWS)]
-    lost = []
+    neighbours = [_moved(batch, info.dtype, rng) for _ in range(_DRAWS)]
+    losses = []
     for index, measurement in enumerate(check.measure(batch)):
-        exact, *others = (_exact(check, inputs, index) for inputs in (batch, *moved))
+        exact, *others = (_exact(check, inputs, index) for inputs in (batch, *neighbours))
         terms = _terms(check.function, batch, index, len(exact))
         entries = zip(measurement.errors, terms, exact, *others, strict=True)
-        lost.append(max((_lost(*entry, info=info) for entry in entries), default=0.0))
-    return lost
+        losses.append(max((_lost(*entry, info=info) for entry in entries), default=0.0))
+    return losses
 
 
 def _lost(error: float, terms: float, exact: arb, *moved: arb, info: np.finfo) -> float:

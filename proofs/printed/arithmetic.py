@@ -77,9 +77,9 @@ class FigureResult:
 
 def audit(figures: Sequence[Figure] = FIGURES) -> tuple[FigureResult, ...]:
     """Judge every figure; refuses a repeated id."""
-    repeated = {f.id for f in figures if sum(g.id == f.id for g in figures) > 1}
-    if repeated:
-        raise ValueError(f"`figures` must have distinct ids; got repeats of {sorted(repeated)}.")
+    repeats = {f.id for f in figures if sum(g.id == f.id for g in figures) > 1}
+    if repeats:
+        raise ValueError(f"`figures` must have distinct ids; got repeats of {sorted(repeats)}.")
     return tuple(judge(figure) for figure in figures)
 
 

@@ -29,8 +29,8 @@ class Figure:
 
 def columns(rows: Table, *indices: int, having: Sequence[str] = ()) -> list[Cells]:
     """The chosen cells of every row whose key contains all the words in `having`."""
-    chosen = [cells for key, cells in rows.items() if set(having) <= set(key)]
-    return [tuple(cells[i] for i in indices) for cells in chosen]
+    matches = [cells for key, cells in rows.items() if set(having) <= set(key)]
+    return [tuple(cells[i] for i in indices) for cells in matches]
 
 
 def singles(where: str, text: str, *, relation: str = "meets") -> list[Figure]:

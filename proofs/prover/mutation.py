@@ -70,7 +70,7 @@ class Report:
 
 def mutate(statement: Statement) -> Report:
     """Run the method of one statement on all of its mutants."""
-    return Report(tuple(_judge(changed) for changed in mutants(statement)))
+    return Report(tuple(_judge(mutant) for mutant in mutants(statement)))
 
 
 def mutate_catalogue(*, processes: int = 2) -> Iterator[Report]:
@@ -90,8 +90,8 @@ def _statements() -> tuple[Statement, ...]:
     """The statements of the catalogue, each once though entries share some."""
     from proofs.catalogue import entries
 
-    named = {statement.name: statement for entry in entries() for statement in entry.statements}
-    return tuple(named.values())
+    by_name = {statement.name: statement for entry in entries() for statement in entry.statements}
+    return tuple(by_name.values())
 
 
 def _mutate_position(position: int) -> Report:
@@ -105,8 +105,8 @@ def mutants(statement: Statement) -> Iterator[Statement]:
     earlier = {(statement.lhs, statement.rhs)}
     for side in ("lhs", "rhs"):
         tree = getattr(statement, side)
-        for changed in [-tree, *_changes(tree, symbols)]:
-            pair = (changed, statement.rhs) if side == "lhs" else (statement.lhs, changed)
+        for new_side in [-tree, *_changes(tree, symbols)]:
+            pair = (new_side, statement.rhs) if side == "lhs" else (statement.lhs, new_side)
             if pair not in earlier and _is_formula(statement, *pair):
                 earlier.add(pair)
                 yield mutant(statement, *pair)
@@ -124,24 +124,24 @@ def _is_formula(statement: Statement, lhs: sp.Expr, rhs: sp.Expr) -> bool:
         return False
 
 
-def _judge(changed: Statement) -> MutantResult:
-    return MutantResult(changed.name, str(changed), _verdict(changed))
+def _judge(mutant: Statement) -> MutantResult:
+    return MutantResult(mutant.name, str(mutant), _verdict(mutant))
 
 
-def _verdict(changed: Statement) -> Verdict:
+def _verdict(mutant: Statement) -> Verdict:
     try:
-        proved = changed.prove().ok
+        proved = mutant.prove().ok
     except (ValueError, ArithmeticError, sp.PolynomialError, NotImplementedError):
-        return Verdict.REJECTED if _in_model(changed) is False else Verdict.UNDECIDED
+        return Verdict.REJECTED if _in_model(mutant) is False else Verdict.UNDECIDED
     if not proved:
         return Verdict.REJECTED
-    return Verdict.TRUE if _in_model(changed) is True else Verdict.SURVIVOR
+    return Verdict.TRUE if _in_model(mutant) is True else Verdict.SURVIVOR
 
 
-def _in_model(changed: Statement) -> bool | None:
+def _in_model(mutant: Statement) -> bool | None:
     """Whether the mutant holds in the exact model; None when it cannot be evaluated there."""
     try:
-        return holds(changed, tuple(size for size in SIZES if size >= changed.smallest))
+        return holds(mutant, tuple(size for size in SIZES if size >= mutant.smallest))
     except ZeroDivisionError:
         return False  # undefined where the statement itself is defined
     except (ValueError, TypeError, NotImplementedError):
@@ -155,8 +155,8 @@ def _changes(tree: sp.Basic, symbols: Sequence[sp.Basic]) -> Iterator[Any]:
         # The variables of a derivative, an integral or a sum are not part of the formula.
         if isinstance(child, sp.Tuple) or (isinstance(tree, sp.Subs) and position):
             continue
-        for changed in _changes(child, symbols):
-            args = [*tree.args[:position], changed, *tree.args[position + 1 :]]
+        for other in _changes(child, symbols):
+            args = [*tree.args[:position], other, *tree.args[position + 1 :]]
             yield tree.func(*args)
 
 

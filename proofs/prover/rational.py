@@ -127,8 +127,8 @@ class Environment:
                 )
             )
 
-        written = expr.replace(lambda node: isinstance(node, S), written_out)
-        return cast("sp.Expr", written.doit())
+        expression = expr.replace(lambda node: isinstance(node, S), written_out)
+        return cast("sp.Expr", expression.doit())
 
 
 def draw(symbol: Any, env: Environment, generator: random.Random) -> Any:

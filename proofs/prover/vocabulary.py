@@ -78,16 +78,16 @@ MODEL: tuple[tuple[Any, Any], ...] = (
 
 def proper_subset(env: Environment, generator: random.Random) -> list[Fraction]:
     """An indicator that leaves at least one key out; at N = 1 it is empty."""
-    chosen = [Fraction(generator.randint(0, 1)) for _ in range(env.size)]
-    chosen[generator.randrange(env.size)] = Fraction(0)
-    return chosen
+    indicator = [Fraction(generator.randint(0, 1)) for _ in range(env.size)]
+    indicator[generator.randrange(env.size)] = Fraction(0)
+    return indicator
 
 
 def one_key(env: Environment, generator: random.Random) -> list[Fraction]:
     """The indicator of a single key."""
-    chosen = [Fraction(0)] * env.size
-    chosen[generator.randrange(env.size)] = Fraction(1)
-    return chosen
+    indicator = [Fraction(0)] * env.size
+    indicator[generator.randrange(env.size)] = Fraction(1)
+    return indicator
 
 
 def at(indicator: Index, quantity: sp.Expr) -> sp.Expr:

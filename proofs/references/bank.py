@@ -179,13 +179,13 @@ def positional_jacobian(num, mask, scores, values, linear_delta, **_) -> Vector:
 
 def band_interaction(num, mask, scores, values, score_delta, second_delta, **_) -> Vector:
     """F(s+b+c) − F(s+b) − F(s+c) + F(s)."""
-    kept = attend(mask, values)
+    vectors = attend(mask, values)
 
     def readout(*increments: Vector) -> Vector:
         edited = attend(mask, scores)
         for increment in increments:
             edited = add(edited, attend(mask, increment))
-        return weigh(num, softmax(num, edited), kept)
+        return weigh(num, softmax(num, edited), vectors)
 
     joint = sub(readout(score_delta, second_delta), readout(score_delta))
     return sub(joint, sub(readout(second_delta), readout()))
@@ -208,8 +208,8 @@ def deletion_response(num, mask, scores, values, removed, **_) -> list[Vector]:
     before = EditedReadout(num, mask, scores, values).output
     rows = []
     for group in removed:
-        left = [kept and not in_group for kept, in_group in zip(mask, group, strict=True)]
-        rows.append(sub(EditedReadout(num, left, scores, values).output, before))
+        remaining = [kept and not in_group for kept, in_group in zip(mask, group, strict=True)]
+        rows.append(sub(EditedReadout(num, remaining, scores, values).output, before))
     return rows
 
 

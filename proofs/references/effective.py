@@ -49,11 +49,11 @@ def coefficients(num, query_input, features, gauge, mask, **_) -> Vector:
 
 def matrix(num, query_input, features, values, gauge, mask, **_) -> Matrix:
     """ΔM = Σ c a (v − μ)."""
-    kept = attend(mask, coefficients(num, query_input, features, gauge, mask))
+    weights = attend(mask, coefficients(num, query_input, features, gauge, mask))
     shifted = [sub(a, gauge) for a in attend(mask, features)]
     centred = _centred(num, attend(mask, values))
     return [
-        weigh(num, [c * a[i] for c, a in zip(kept, shifted, strict=True)], centred)
+        weigh(num, [c * a[i] for c, a in zip(weights, shifted, strict=True)], centred)
         for i in range(len(query_input))
     ]
 
@@ -71,11 +71,11 @@ def anchor_residual(num, query_input, anchor_input, features, values, mask, **_)
 
 def matrix_terms(num, query_input, features, values, gauge, mask, **_) -> Matrix:
     """Σ c |a| |v − μ|: the size of what each entry of ΔM is summed from."""
-    kept = attend(mask, coefficients(num, query_input, features, gauge, mask))
+    weights = attend(mask, coefficients(num, query_input, features, gauge, mask))
     shifted = [_sizes(sub(a, gauge)) for a in attend(mask, features)]
     centred = [_sizes(v) for v in _centred(num, attend(mask, values))]
     return [
-        weigh(num, [c * a[i] for c, a in zip(kept, shifted, strict=True)], centred)
+        weigh(num, [c * a[i] for c, a in zip(weights, shifted, strict=True)], centred)
         for i in range(len(query_input))
     ]
 
@@ -108,11 +108,11 @@ def anchor_terms(num, query_input, anchor_input, features, values, mask, **_) ->
 def curvature(num, query_input, features, reference, **_) -> Matrix:
     """Σ c̃ (Pᵀã)(Pᵀã)ᵀ in the reference-key gauge."""
     gauge = features[reference]
-    kept = coefficients(num, query_input, features, gauge, [True] * len(features))
+    weights = coefficients(num, query_input, features, gauge, [True] * len(features))
     rows = [sub(a, gauge)[:-1] for a in features]
     return [
         [
-            total(num, (c * a[i] * a[k] for c, a in zip(kept, rows, strict=True)))
+            total(num, (c * a[i] * a[k] for c, a in zip(weights, rows, strict=True)))
             for k in range(len(rows[0]))
         ]
         for i in range(len(rows[0]))
@@ -161,9 +161,9 @@ def reference_key_gauge(num, features, reference, **_) -> Vector:
 
 def mean_key_gauge(num, features, mask, **_) -> Vector:
     """The mean of the attended features."""
-    kept = attend(mask, features)
-    count = num.real(float(len(kept)))
-    return [g / count for g in weigh(num, [num.real(1.0)] * len(kept), kept)]
+    rows = attend(mask, features)
+    count = num.real(float(len(rows)))
+    return [g / count for g in weigh(num, [num.real(1.0)] * len(rows), rows)]
 
 
 def key_shift_gauge(num, projection, key_shift, **_) -> Vector:

@@ -14,7 +14,9 @@ def pairs(planes: int, layout: str) -> list[tuple[int, int]]:
 
 def angles(num: Any, frequencies: Vector, shift: Number, band: list[bool]) -> Vector:
     """δω on the band, zero elsewhere."""
-    return [shift * w if kept else num.real(0.0) for w, kept in zip(frequencies, band, strict=True)]
+    return [
+        shift * w if inside else num.real(0.0) for w, inside in zip(frequencies, band, strict=True)
+    ]
 
 
 def rotate(num, frequencies, layout, vector, shift, band, **_) -> Vector:
@@ -35,12 +37,12 @@ def displacement(num, vector, **case) -> Vector:
 
 def tangent(num, frequencies, layout, vector, shift, band, **_) -> Vector:
     """δA_b z."""
-    moved = [num.real(0.0)] * len(vector)
+    image = [num.real(0.0)] * len(vector)
     for theta, (i, j) in zip(
         angles(num, frequencies, shift, band), pairs(len(frequencies), layout), strict=True
     ):
-        moved[i], moved[j] = -theta * vector[j], theta * vector[i]
-    return moved
+        image[i], image[j] = -theta * vector[j], theta * vector[i]
+    return image
 
 
 def phi1_rotary(num, frequencies, layout, vector, shift, band, **_) -> Vector:
@@ -60,29 +62,29 @@ def phi1_rotary(num, frequencies, layout, vector, shift, band, **_) -> Vector:
 def chord_norm(num, frequencies, layout, vector, shift, **case) -> Vector:
     """‖z(p+δ) − z(p)‖ on each plane."""
     everything = [True] * len(frequencies)
-    moved = displacement(
+    chord = displacement(
         num, vector=vector, frequencies=frequencies, layout=layout, shift=shift, band=everything
     )
-    return _norms(num, moved, len(frequencies), layout)
+    return _norms(num, chord, len(frequencies), layout)
 
 
 def tangent_norm(num, frequencies, layout, vector, shift, **case) -> Vector:
     """‖δAz‖ on each plane."""
     everything = [True] * len(frequencies)
-    moved = tangent(num, frequencies, layout, vector, shift, everything)
-    return _norms(num, moved, len(frequencies), layout)
+    image = tangent(num, frequencies, layout, vector, shift, everything)
+    return _norms(num, image, len(frequencies), layout)
 
 
 def key_shift_scores(num, query, keys, scaling, **case) -> Vector:
     """q̃·(k̃' − k̃)·scaling for every key."""
-    moved = [displacement(num, **{**case, "vector": key}) for key in keys]
-    return [dot(num, query, change) * scaling for change in moved]
+    shifts = [displacement(num, **{**case, "vector": key}) for key in keys]
+    return [dot(num, query, change) * scaling for change in shifts]
 
 
 def key_shift_scores_linear(num, query, keys, scaling, **case) -> Vector:
     """q̃·(δA_b k̃)·scaling for every key."""
-    moved = [tangent(num, **{**case, "vector": key}) for key in keys]
-    return [dot(num, query, change) * scaling for change in moved]
+    shifts = [tangent(num, **{**case, "vector": key}) for key in keys]
+    return [dot(num, query, change) * scaling for change in shifts]
 
 
 def key_shift_scores_remainder(num, **case) -> Vector:

@@ -9,12 +9,12 @@ Matrix = list[Vector]
 
 def attend(mask: list[bool], per_key: list[Any]) -> list[Any]:
     """Entries at the attended keys."""
-    return [entry for kept, entry in zip(mask, per_key, strict=True) if kept]
+    return [entry for is_attended, entry in zip(mask, per_key, strict=True) if is_attended]
 
 
-def scatter(num: Any, mask: list[bool], kept: Vector) -> Vector:
+def scatter(num: Any, mask: list[bool], entries: Vector) -> Vector:
     """Entries put back at the attended keys, zero elsewhere."""
-    remaining = iter(kept)
+    remaining = iter(entries)
     return [next(remaining) if attended else num.real(0.0) for attended in mask]
 
 

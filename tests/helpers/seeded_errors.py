@@ -32,10 +32,10 @@ def under_our_bound(readout: Readout, score_delta: torch.Tensor) -> Reallocation
 def under_its_own_bound(readout: Readout, score_delta: torch.Tensor) -> Reallocation:
     """The same difference of logarithms, with the error that it makes followed honestly."""
     sound = _SOUND(readout, score_delta)
-    moved = relative_scores(readout) + response.relative_increments(readout, score_delta)
-    top = torch.where(readout.attended, moved, -torch.inf).amax(-1, keepdim=True)
-    mass = torch.where(readout.attended, torch.exp(moved - top), 0.0).sum(-1, keepdim=True)
-    t = torch.where(readout.attended, moved - top - torch.log(mass) - readout.log_probs, 0.0)
+    scores = relative_scores(readout) + response.relative_increments(readout, score_delta)
+    top = torch.where(readout.attended, scores, -torch.inf).amax(-1, keepdim=True)
+    mass = torch.where(readout.attended, torch.exp(scores - top), 0.0).sum(-1, keepdim=True)
+    t = torch.where(readout.attended, scores - top - torch.log(mass) - readout.log_probs, 0.0)
     change = response._difference(readout.probs, sound.probs, t)
     return dataclasses.replace(sound, log_ratio=t, change=change)
 

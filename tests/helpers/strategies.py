@@ -59,8 +59,8 @@ def groups(draw: st.DrawFn, dtype: str, *, left: int = 0) -> Batch:
     members = draw(st.integers(1, keys - left))
     order = [draw(st.permutations(range(keys))) for _ in range(2)]
     order[0].sort(key=lambda key: key != each["scores"].mean(0).argmax())
-    chosen = np.array(order)[:, :members]
-    return laid_out(draw, dtype, each | draw(_edits(dtype, each, chosen)), {"groups": chosen})
+    indices = np.array(order)[:, :members]
+    return laid_out(draw, dtype, each | draw(_edits(dtype, each, indices)), {"groups": indices})
 
 
 @st.composite
@@ -72,9 +72,9 @@ def spans(draw: st.DrawFn, dtype: str, *, left: int = 0) -> Batch:
     last, top = keys - members, int(each["scores"].mean(0).argmax())
     reaching = st.integers(max(0, top - members + 1), min(top, last))
     starts = np.array([draw(reaching), draw(st.integers(0, last))])
-    chosen = starts[:, None] + np.arange(members)
-    shared = {"starts": starts, "members": members, "groups": chosen}
-    return laid_out(draw, dtype, each | draw(_edits(dtype, each, chosen)), shared)
+    indices = starts[:, None] + np.arange(members)
+    shared = {"starts": starts, "members": members, "groups": indices}
+    return laid_out(draw, dtype, each | draw(_edits(dtype, each, indices)), shared)
 
 
 @st.composite
@@ -227,10 +227,10 @@ def _bank(draw: st.DrawFn, dtype: str, *, fewest: int = 1, masked: bool = True) 
 
 
 @st.composite
-def _edits(draw: st.DrawFn, dtype: str, each: Arrays, chosen: np.ndarray) -> Arrays:
+def _edits(draw: st.DrawFn, dtype: str, each: Arrays, indices: np.ndarray) -> Arrays:
     """Edits of the members of every candidate group."""
     scores, width = each["scores"], each["values"].shape[-1]
-    behind = (scores.max(-1, keepdims=True) - scores)[:, chosen]
+    behind = (scores.max(-1, keepdims=True) - scores)[:, indices]
     return {
         "group_scores": draw(increment_rows(dtype, behind)),
         "group_values": draw(filled((*behind.shape, width), entries())) * draw(spread(-8, 1)),

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class Watched(Tensor):
-    """Remembers what it was asked to become."""
+    """A tensor whose class lists the arguments of every `to`; clear `requests` before use."""
 
     requests: ClassVar[list[tuple[Any, ...]]] = []
 

@@ -138,23 +138,25 @@ def _verdicts(
         path.unlink(missing_ok=True)
     journal = Journal.open(path, sources, project.root)
     again = bool(options.replay)
-    kept = {} if again else {m: v for m in all_mutants if (v := journal.verdict(m, options.budget))}
-    left = [mutant for mutant in all_mutants if mutant not in kept]
-    print(f"{len(all_mutants)} mutants, {len(kept)} verdicts known")
+    verdicts = (
+        {} if again else {m: v for m in all_mutants if (v := journal.verdict(m, options.budget))}
+    )
+    remaining = [mutant for mutant in all_mutants if mutant not in verdicts]
+    print(f"{len(all_mutants)} mutants, {len(verdicts)} verdicts known")
 
     def work(session: Session) -> None:
         profile = _profile(session, journal, project, options.jobs)
-        for mutant, verdict in kept.items():
+        for mutant, verdict in verdicts.items():
             session.remember(mutant, verdict)
-        tried = session.verdicts(left, profile, jobs=options.jobs, budget=options.budget)
-        for count, (mutant, verdict) in enumerate(tried, 1):
+        results = session.verdicts(remaining, profile, jobs=options.jobs, budget=options.budget)
+        for count, (mutant, verdict) in enumerate(results, 1):
             journal.add(mutant, verdict, options.budget)
-            kept[mutant] = verdict
-            _progress(count, len(left), mutant, verdict)
+            verdicts[mutant] = verdict
+            _progress(count, len(remaining), mutant, verdict)
 
-    if left:
+    if remaining:
         Session(project.root, project.core, project.tests).run(work)
-    return {mutant: kept[mutant] for mutant in all_mutants}
+    return {mutant: verdicts[mutant] for mutant in all_mutants}
 
 
 def _profile(session: Session, journal: Journal, project: Project, jobs: int) -> Profile:
@@ -190,12 +192,12 @@ def _progress(count: int, total: int, mutant: Mutant, verdict: Verdict) -> None:
 
 
 def _report(project: Project, verdicts: dict[Mutant, Verdict], files: set[str]) -> int:
-    listed = read_equivalents(project.equivalents)
+    equivalents = read_equivalents(project.equivalents)
     records = read(project.results)
     for file in sorted(files):
         own = {m: verdict for m, verdict in verdicts.items() if m.file == file}
         if own:
-            records[file] = counts = summary(file, own, listed)
+            records[file] = counts = summary(file, own, equivalents)
             print(
                 f"{file:16} {counts['mutants']:5} mutants, {counts['killed']:5} killed, "
                 f"{counts['timeout']:3} timed out, {counts['equivalent']:3} equivalent, "
@@ -203,9 +205,9 @@ def _report(project: Project, verdicts: dict[Mutant, Verdict], files: set[str]) 
             )
     if files:
         existing = {path.name for path in project.core.glob("*.py")}
-        kept = {file: record for file, record in records.items() if file in existing}
-        write(project.results, kept)
-    wrong = complaints(verdicts, listed, files)
+        current = {file: record for file, record in records.items() if file in existing}
+        write(project.results, current)
+    wrong = complaints(verdicts, equivalents, files)
     print(*wrong, f"{len(verdicts)} mutants, {len(wrong)} complaints", sep="\n")
     return 1 if wrong else 0
 

@@ -39,9 +39,11 @@ def key_of(mutant: Mutant) -> Key:
 def read_equivalents(path: Path) -> dict[Key, Equivalent]:
     """The reviewed list; each entry once, each with a reason."""
     entries = tomllib.loads(path.read_text()).get("equivalent", []) if path.exists() else []
-    listed = [Equivalent(**entry) for entry in entries]
-    by_key = {one.key: one for one in listed}
-    if len(by_key) != len(listed) or not all(one.reason.strip() for one in listed):
+    equivalents = [Equivalent(**entry) for entry in entries]
+    by_key = {equivalent.key: equivalent for equivalent in equivalents}
+    if len(by_key) != len(equivalents) or not all(
+        equivalent.reason.strip() for equivalent in equivalents
+    ):
         raise ValueError(f"`{path}` must list each mutant once, with a reason.")
     return by_key
 
@@ -130,7 +132,7 @@ def _digest(hashes: dict[str, str]) -> str:
 
 
 def summary(
-    file: str, verdicts: dict[Mutant, Verdict], listed: dict[Key, Equivalent]
+    file: str, verdicts: dict[Mutant, Verdict], equivalents: dict[Key, Equivalent]
 ) -> dict[str, Any]:
     """Counts of one file, and its survivors that nobody has reviewed."""
     outcomes = Counter(verdict.outcome for verdict in verdicts.values())
@@ -141,11 +143,11 @@ def summary(
         "mutants": len(verdicts),
         "killed": outcomes["killed"],
         "timeout": outcomes["timeout"],
-        "equivalent": sum(key_of(mutant) in listed for mutant in lasting),
+        "equivalent": sum(key_of(mutant) in equivalents for mutant in lasting),
         "surviving": [
             f"{m.id} {m.function}: {m.original} => {m.mutated}"
             for m in lasting
-            if key_of(m) not in listed
+            if key_of(m) not in equivalents
         ],
         "operators": dict(Counter(m.operator for m in verdicts).most_common()),
         "killing_tests": dict(
@@ -156,18 +158,18 @@ def summary(
 
 
 def complaints(
-    verdicts: dict[Mutant, Verdict], listed: dict[Key, Equivalent], files: set[str]
+    verdicts: dict[Mutant, Verdict], equivalents: dict[Key, Equivalent], files: set[str]
 ) -> list[str]:
     """Survivors that are not listed, and entries of the list that are killed or gone."""
     lines = []
     for mutant, verdict in verdicts.items():
-        is_listed = key_of(mutant) in listed
+        is_listed = key_of(mutant) in equivalents
         if verdict.outcome == "survived" and not is_listed:
             lines.append(f"survives: {describe(mutant)}")
         if verdict.outcome != "survived" and is_listed:
             lines.append(f"listed as equivalent, but killed by {verdict.test}: {describe(mutant)}")
     existing = {key_of(mutant) for mutant in verdicts}
-    for key, entry in listed.items():
+    for key, entry in equivalents.items():
         if entry.file in files and key not in existing:
             lines.append(
                 f"listed as equivalent, but gone: {entry.file} {entry.function}: {entry.original}"

@@ -45,9 +45,9 @@ def comparison(node: ast.AST, source: Source) -> Iterator[Edit]:
 def operand_dropped(node: ast.AST, source: Source) -> Iterator[Edit]:
     if isinstance(node, ast.BoolOp):
         for index in range(len(node.values)):
-            kept = [source.text(v) for i, v in enumerate(node.values) if i != index]
+            others = [source.text(v) for i, v in enumerate(node.values) if i != index]
             word = " and " if isinstance(node.op, ast.And) else " or "
-            yield source.instead(node, "(" + word.join(f"({text})" for text in kept) + ")")
+            yield source.instead(node, "(" + word.join(f"({text})" for text in others) + ")")
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
         yield source.instead(node, f"({source.text(node.left)})")
         yield source.instead(node, f"({source.text(node.right)})")
@@ -111,8 +111,8 @@ def keyword_removed(node: ast.AST, source: Source) -> Iterator[Edit]:
         for index, word in enumerate(node.keywords):
             if word.arg is None:
                 continue
-            kept = [*node.args, *[k for i, k in enumerate(node.keywords) if i != index]]
-            inside = ", ".join(source.text(part) for part in kept)
+            others = [*node.args, *[k for i, k in enumerate(node.keywords) if i != index]]
+            inside = ", ".join(source.text(part) for part in others)
             yield source.instead(node, f"{source.text(node.func)}({inside})")
 
 

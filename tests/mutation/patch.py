@@ -33,8 +33,8 @@ def exchange(mutant: Mutant, path: Path, source: bytes, functions: Sequence[Func
     False if this cannot be done, because a closure would use other variables than it holds.
     """
     before, after = (_codes(text, path) for text in (source, mutant.apply(source)))
-    changed = {key for key, code in after.items() if code != before.get(key)}
-    touched = [function for function in functions if _key(function.__code__) in changed]
+    keys = {key for key, code in after.items() if code != before.get(key)}
+    touched = [function for function in functions if _key(function.__code__) in keys]
     if not touched:
         raise ValueError(f"`mutant` must change a function that is alive; got {mutant}.")
     codes = [after[_key(function.__code__)] for function in touched]

@@ -118,12 +118,12 @@ class Session:
             kind = (path, function) if path else test
             keys[test] = (rank[function], -rates[test], rank[kind], len(path), rank[path])
             rank.update((path, kind, function))
-        spent, chosen = 0.0, []
+        seconds, tests = 0.0, []
         for test in sorted(keys, key=keys.__getitem__):
-            if spent + profile.seconds[test] <= budget:
-                spent += profile.seconds[test]
-                chosen.append(test)
-        return chosen
+            if seconds + profile.seconds[test] <= budget:
+                seconds += profile.seconds[test]
+                tests.append(test)
+        return tests
 
     def warm(self, profile: Profile) -> None:
         """Import here what the tests would import late, in every child anew."""
@@ -136,22 +136,22 @@ class Session:
         """Let a kill decide which tests the mutants of the same function meet first."""
         self.kills[mutant.file, mutant.function, verdict.test] += 1
 
-    def _judged(self, mutant: Mutant, chosen: list[str], profile: Profile) -> Verdict:
+    def _judged(self, mutant: Mutant, tests: list[str], profile: Profile) -> Verdict:
         path, source = self.core / mutant.file, self.sources[mutant.file]
         living = self.functions[mutant.file]
         if not mutant.imported and exchange(mutant, path, source, living):
-            return self._first_failure(chosen, profile)
+            return self._first_failure(tests, profile)
         serve(path, mutant.apply(source), self.root)
-        files = sorted({str(self.items[test].path) for test in chosen})
+        files = sorted({str(self.items[test].path) for test in tests})
         again, verdicts = Session(self.root, self.core, files), []
         with contextlib.suppress(CollectionError):  # also raised if one of the tests has failed
-            again.run(lambda session: verdicts.append(session._first_failure(chosen, profile)))
+            again.run(lambda session: verdicts.append(session._first_failure(tests, profile)))
         return verdicts[0] if verdicts else Verdict("killed", "collection")
 
-    def _first_failure(self, chosen: list[str], profile: Profile) -> Verdict:
-        if not self.items.keys() >= set(chosen):
+    def _first_failure(self, tests: list[str], profile: Profile) -> Verdict:
+        if not self.items.keys() >= set(tests):
             return Verdict("killed", "collection")
-        for test, following in pairwise([*chosen, None]):
+        for test, following in pairwise([*tests, None]):
             # A mutated loop may never end: a generous limit of processor time.
             signal.setitimer(signal.ITIMER_PROF, 5 + 20 * profile.seconds[test])
             self._run(test, following)
@@ -164,11 +164,11 @@ class Session:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
 
     def _profiled(self, file: str) -> Profile | str:
-        chosen = [test for test in self.items if test.partition("::")[0] == file]
+        tests = [test for test in self.items if test.partition("::")[0] == file]
         lines: set[tuple[str, int]] = set()
         profile, before = Profile(), set(sys.modules)
         sys.settrace(tracer({str(self.core / name): name for name in self.sources}, lines))
-        for test, following in pairwise([*chosen, None]):
+        for test, following in pairwise([*tests, None]):
             lines.clear()
             start = time.process_time()
             self._run(test, following)
