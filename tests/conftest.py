@@ -1,15 +1,22 @@
-"""What all tests share: hypothesis profiles, and a switch for the shape checks of jaxtyping."""
+"""What all tests share: hypothesis profiles, one thread, and a switch for the shape checks of jaxtyping."""
 
 import os
 from collections.abc import Iterator
 
 import jaxtyping
 import pytest
+import torch
 from hypothesis import settings
 
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("dev", deadline=None, max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Matrices this small only wait for each other's threads, and threads are part of a run's identity."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture

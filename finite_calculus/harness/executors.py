@@ -1,4 +1,4 @@
-"""Executors: who runs the units of a run. Serial is the runner itself; processes join it on one directory.
+"""Executors: who runs the units of a run. One worker is this process; others join it on one directory.
 
 A worker is another process that calls the runner on the same directory with the same settings: the store
 coordinates them, nothing but the directory is shared, and records are those of one process.
@@ -40,22 +40,9 @@ class Executor(Protocol):
         ...
 
 
-def serial(
-    study: Study[Any, Any],
-    settings: StudySettings,
-    out: Path,
-    *,
-    device: str = "cpu",
-    limit: int | None = None,
-    report: Report = lambda unit, done, total: None,
-) -> Progress:
-    """All units in this process."""
-    return run(study, settings, out, device=device, limit=limit, report=report)
-
-
 @dataclass(frozen=True)
 class Processes:
-    """This process and `workers` − 1 others."""
+    """This process and `workers` − 1 others; with one worker all units run here, one after the other."""
 
     workers: int
 

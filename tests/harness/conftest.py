@@ -1,26 +1,16 @@
 """The embedded model, runs of the joint study on it, and one finished run to look at."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from finite_calculus.checkpoints import load
 from finite_calculus.harness.runner import run
 from finite_calculus.studies.joint_kv import STUDY, JointKVSettings
 from tests.helpers.studies import small
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
-    """Matrices this small only wait for each other's threads, and threads are part of a run's identity."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

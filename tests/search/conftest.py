@@ -21,15 +21,6 @@ class CapturedPair:
     donor: Capture
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
-    """Matrices this small only wait for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[CapturedPair]:
     """The embedded model on a retrieval prompt that it answers."""
