@@ -93,10 +93,12 @@ def remainder_weights(
 ) -> Float[Tensor, "*lifted keys"]:
     """w_j = p_j(e^{t_j} − 1 − t_j) = p_j t_j² φ2(t_j) ≥ 0 (eq:remainderweights); they sum to KL(p‖p')."""
     moved = reallocate(readout, score_delta)
-    moderate = moved.log_ratio.clamp(max=1)
-    near = readout.probs * (moderate * moderate * phi2(moderate))
-    far = moved.probs - readout.probs * (1 + moved.log_ratio)
-    return torch.where(moved.log_ratio > 1, far, near)
+    t, probs = moved.log_ratio, readout.probs
+    moderate = t.clamp(-1, 1)
+    near = probs * (moderate * moderate * phi2(moderate))
+    below = probs * (torch.expm1(t.clamp(max=-1)) - t.clamp(max=-1))
+    above = moved.probs - probs * (1 + t.clamp(min=1))
+    return torch.where(t > 1, above, torch.where(t < -1, below, near))
 
 
 def decompose(

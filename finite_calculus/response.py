@@ -2,21 +2,24 @@
 
 Given score increments d and value increments ε, everything here is exact for increments of any size;
 nothing is linearised. The evaluation departs from the paper's recipe t = log p' − log p, which loses
-every digit of a small increment: t is formed from d itself, measured from the dominant key, as
-t = d − log1p(Σ p expm1 d). What happens downstream of the readout is not treated here.
+every digit of a small increment: t is formed from d itself, as t = d − log1p(Σ p expm1 d). Increments are
+measured from the anchor, the key that weighs most both before and after the edit: a key that an edit
+takes out, or brings in, by an increment of any size then costs the other keys no digits, and the response
+tends to the deletion as d → −∞. What happens downstream of the readout is not treated here.
 """
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus.readout import Readout, at_reference, relative_scores, weigh
+from finite_calculus.readout import Readout, at_reference, weigh
+from finite_calculus.rounding import value_of
 
-# Above log D = 1 the direct log-sum-exp is as accurate as log1p and does not overflow.
-_DIRECT = 1.0
+# Between these D = Σ p e^d is near enough to 1 for log1p; elsewhere the direct logarithm is as accurate.
+_NEAR = (0.5, 2.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +38,15 @@ class Reallocation:
 def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> Reallocation:
     """The reallocation of attention by finite score increments (main:normalise).
 
-    Accurate for |d| from 1e-300 to 1e3 and for increments that share a large common part, since
-    adding a constant to d leaves t unchanged.
+    Accurate for increments of any finite size, down to 1e-300 and up to the largest number, and for such
+    as share a large common part: adding a constant to d leaves t unchanged. Where t itself lies beyond
+    the largest number, that number stands for it.
     """
-    relative = relative_increments(readout, score_delta)
-    t = torch.where(readout.attended, relative - _log_normaliser(readout, relative), 0.0)
-    edited = _edited_probs(readout, relative)
+    shift = _shift(readout, score_delta)
+    log_growth = _log_growth(readout, shift)
+    most = torch.finfo(readout.probs.dtype).max
+    t = torch.where(readout.attended, shift.relative - log_growth, 0.0).clamp(-most, most)
+    edited = _edited_probs(readout, shift)
     return Reallocation(t, edited, _difference(readout.probs, edited, t))
 
 
@@ -79,9 +85,57 @@ def log_normaliser(
     readout: Readout, score_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted 1"]:
     """log D = log Σ p e^d (main:normalise), the key axis kept at length 1."""
-    relative = relative_increments(readout, score_delta)
-    common = at_reference(readout, score_delta, feature_axes=0)
-    return common + _log_normaliser(readout, relative)
+    shift = _shift(readout, score_delta)
+    return _at(shift.anchor, score_delta) + _log_growth(readout, shift)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shift:
+    """An edit of the scores measured from its anchor.
+
+    `relative` is d − d_anchor and `edited` is s + d measured from that of the anchor; zero and −∞
+    outside the attended set. `log_share` is log p of the anchor.
+    """
+
+    anchor: Int[Tensor, "*batch 1"]
+    relative: Float[Tensor, "*batch keys"]
+    edited: Float[Tensor, "*batch keys"]
+    log_share: Float[Tensor, "*batch 1"]
+
+
+def _shift(readout: Readout, score_delta: Tensor) -> _Shift:
+    """Measure an edit from the key with the largest min(p, p').
+
+    If that key has little weight before or after, so has every other, and all changes are of the size
+    of p or p' themselves. Halves keep sums of the largest numbers within range.
+    """
+    _check_increments(readout, score_delta)
+    attended, scores = readout.attended, readout.scores
+    before, after = 0.5 * scores, 0.5 * scores + 0.5 * score_delta
+    weights = torch.minimum(_below_top(before, attended), _below_top(after, attended))
+    anchor = weights.argmax(-1, keepdim=True)
+    relative = torch.where(attended, score_delta - _at(anchor, score_delta), 0.0)
+    half = (before - _at(anchor, before)) + (0.5 * score_delta - 0.5 * _at(anchor, score_delta))
+    edited = torch.where(attended, 2 * half, -torch.inf)
+    return _Shift(anchor, relative, edited, _at(anchor, readout.log_probs))
+
+
+def _below_top(exponents: Tensor, attended: Tensor) -> Tensor:
+    """How far each attended entry lies below the largest; for a choice only, without error or graph."""
+    numbers = torch.where(attended, value_of(exponents).detach(), -torch.inf)
+    return numbers - _top(numbers)
+
+
+def _top(exponents: Tensor) -> Tensor:
+    """The largest entry as a mere number: what it is subtracted from does not depend on it."""
+    return value_of(exponents).detach().amax(-1, keepdim=True)
+
+
+def _at(anchor: Int[Tensor, "*batch 1"], per_key: Tensor) -> Tensor:
+    """The entry at the anchor, with the key axis kept at length 1."""
+    lead = torch.broadcast_shapes(anchor.shape[:-1], per_key.shape[:-1])
+    spread = per_key.expand(*lead, per_key.shape[-1])
+    return torch.take_along_dim(spread, anchor.expand(*lead, 1), dim=-1)
 
 
 def _difference(
@@ -99,12 +153,16 @@ def relative_increments(
     readout: Readout, score_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted keys"]:
     """d_j − d_reference: softmax sees only differences, and these lose no common part."""
+    _check_increments(readout, score_delta)
+    relative = score_delta - at_reference(readout, score_delta, feature_axes=0)
+    return torch.where(readout.attended, relative, 0.0)
+
+
+def _check_increments(readout: Readout, score_delta: Tensor) -> None:
     _checks.same_dtype(score_delta=score_delta, readout=readout.probs)
     _checks.last_axes("score_delta", score_delta, (readout.keys,), "(..., keys)")
     _checks.broadcastable("score_delta", score_delta.shape[:-1], readout.batch)
     _checks.finite("score_delta", score_delta, attended=readout.attended)
-    relative = score_delta - at_reference(readout, score_delta, feature_axes=0)
-    return torch.where(readout.attended, relative, 0.0)
 
 
 def attended_value_delta(
@@ -121,34 +179,33 @@ def attended_value_delta(
     return torch.where(attended, value_delta, 0.0)
 
 
-def _log_normaliser(readout: Readout, relative: Tensor) -> Tensor:
-    """log Σ p e^d for increments measured from the dominant key, with the key axis kept.
+def _log_growth(readout: Readout, shift: _Shift) -> Tensor:
+    """log Σ p e^d for increments measured from the anchor, with the key axis kept.
 
-    Σ p expm1(d) + 1 cannot cancel, because the dominant key's own term is zero and p_ref ≥ 1/N.
+    Near D = 1 from D − 1 = Σ p expm1(d), whose terms are of the size of p and p'; elsewhere directly.
     """
-    exponents = torch.where(readout.attended, readout.log_probs + relative, -torch.inf)
-    peak = exponents.detach().amax(-1, keepdim=True)
-    near = peak <= _DIRECT
-    small = torch.log1p(_excess(readout, torch.where(near, relative, 0.0)).sum(-1, keepdim=True))
-    scaled = torch.where(near, 0.0, readout.log_probs + relative - peak)
-    terms = torch.where(readout.attended, torch.exp(scaled), 0.0)
-    large = peak + torch.log(terms.sum(-1, keepdim=True))
-    return torch.where(near, small, large)
+    exponents = shift.edited + shift.log_share
+    peak = _top(exponents)
+    terms = torch.exp(exponents - peak)
+    direct = peak + torch.log(terms.sum(-1, keepdim=True))
+    growth = torch.exp(value_of(direct).detach())
+    near = (_NEAR[0] <= growth) & (growth <= _NEAR[1])
+    relative = torch.where(near, shift.relative, 0.0)
+    excess = _excess(readout, relative, torch.where(near, exponents, -torch.inf))
+    return torch.where(near, torch.log1p(excess.sum(-1, keepdim=True)), direct)
 
 
-def _edited_probs(readout: Readout, relative: Tensor) -> Tensor:
+def _edited_probs(readout: Readout, shift: _Shift) -> Tensor:
     """p' = softmax(s + d), measured from the key that is dominant after the edit.
 
     exp(log p + t) would carry the rounding of a large t into the very key that takes over.
     """
-    edited = relative_scores(readout) + relative
-    top = torch.where(readout.attended, edited, -torch.inf).detach().amax(-1, keepdim=True)
-    weights = torch.where(readout.attended, torch.exp(edited - top), 0.0)
+    weights = torch.exp(shift.edited - _top(shift.edited))
     return weights / weights.sum(-1, keepdim=True)
 
 
-def _excess(readout: Readout, relative: Tensor) -> Tensor:
+def _excess(readout: Readout, relative: Tensor, exponents: Tensor) -> Tensor:
     """p_j(e^{d_j} − 1), by logarithms where e^{d_j} could overflow against a tiny p_j."""
-    grown = torch.exp(readout.log_probs + relative) - readout.probs
-    plain = readout.probs * torch.expm1(relative.clamp(max=1))
-    return torch.where(relative > 1, grown, plain)
+    grown = torch.exp(exponents) - readout.probs
+    moderate = readout.probs * torch.expm1(relative.clamp(max=1))
+    return torch.where(relative > 1, grown, moderate)

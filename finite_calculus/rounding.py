@@ -401,6 +401,12 @@ def _budget(name: str, value: Tensor) -> Tensor:
     return ULPS[name] * _ulp(_size(value) * _NEXT_BINADE, value.dtype)
 
 
+def _exp_spread(argument: Tensor, error: Tensor) -> Tensor:
+    """e^x (e^e − 1) from the argument itself: the value may have underflowed, and e^e may overflow."""
+    near = torch.exp(argument) * torch.expm1(error.clamp(max=1))
+    return torch.where(error <= 1, near, torch.exp(argument + error)) * (1 + 1e-6)
+
+
 def _log_spread(argument: Tensor, error: Tensor) -> Tensor:
     room = argument - error
     return torch.where(room > 0, torch.log1p(error / room), torch.inf)
@@ -432,8 +438,8 @@ _RULES: dict[str, Callable] = {
     "abs": _clamp,
     "to": _to,
     "hypot": _hypot,
-    "exp": _elementary("exp", lambda x, e, f: f * (1 + 1e-6) * torch.expm1(e)),
-    "expm1": _elementary("expm1", lambda x, e, f: torch.exp(x) * (1 + 1e-6) * torch.expm1(e)),
+    "exp": _elementary("exp", lambda x, e, f: _exp_spread(x, e)),
+    "expm1": _elementary("expm1", lambda x, e, f: _exp_spread(x, e)),
     "log": _elementary("log", lambda x, e, f: _log_spread(x, e)),
     "log1p": _elementary("log1p", lambda x, e, f: _log_spread((1 + x) * (1 - 2 * _WIDE), e)),
     "sin": _elementary("sin", lambda x, e, f: e.clamp(max=2)),
