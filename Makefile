@@ -29,7 +29,8 @@ docs: $(READY)
 # A second environment, with the lowest versions that pyproject.toml names; not part of CI.
 LOWEST := build/lowest
 LOWEST_TESTS := tests/test_imports.py tests/test_accuracy.py tests/test_rotary.py tests/test_sparse.py \
-	tests/test_ledger.py tests/test_native_commands.py tests/models tests/search tests/studies
+	tests/test_ledger.py tests/test_native_commands.py tests/test_extras.py tests/test_packaging.py \
+	tests/cache tests/harness tests/models tests/search tests/studies
 lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.lowest.txt
@@ -40,7 +41,7 @@ wheel: $(READY)
 	$(VENV)/bin/python -m hatchling build -t wheel
 
 clean:
-	rm -rf $(VENV) dist
+	rm -rf $(VENV) build dist
 
 help:
 	@echo "make verify   prove the calculus and hold the code against its references"
