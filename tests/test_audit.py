@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from finite_calculus import response
 from finite_calculus.cli import app
 from proofs.numeric import audit, audit_records, checks, record_files
-from proofs.numeric.comparison import Comparison, Place, Sample, Tally
+from proofs.numeric.comparison import CasePlace, ReferenceComparison, Sample, Tally
 from tests.helpers.seeded_errors import under_its_own_bound, under_our_bound
 from tests.mutation.__main__ import FOLDERS
 
@@ -223,7 +223,7 @@ def test_every_fourth_batch_lies_in_memory_with_gaps() -> None:
 
 def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
     sound = checks.CHECKS["phi1"]
-    assert isinstance(sound, Comparison)
+    assert isinstance(sound, ReferenceComparison)
     lost = dataclasses.replace(sound, compute=lambda case: sound.compute(case) * torch.nan)
     monkeypatch.setitem(checks.CHECKS, "phi1", lost)
     (result,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
@@ -235,7 +235,7 @@ def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
 @pytest.mark.parametrize("error", [0.0, 1.0])
 def test_a_bound_that_says_nothing_is_a_violation(error: float, bound: float) -> None:
     tally = Tally("f", "float64")
-    tally.add(Sample([error], [bound], scale=1.0, bits=64), Place(0, 1, 0))
+    tally.add(Sample([error], [bound], scale=1.0, bits=64), CasePlace(0, 1, 0))
     assert (tally.violations, tally.slack) == (1, {})
 
 
@@ -245,11 +245,11 @@ def test_tallies_of_pieces_merge_into_the_tally_of_the_whole() -> None:
     ]
     whole, left, right = (Tally("f", "float64") for _ in range(3))
     for index, sample in enumerate(samples):
-        whole.add(sample, Place(0, 3, index))
-        (left if index < 2 else right).add(sample, Place(0, 3, index))
+        whole.add(sample, CasePlace(0, 3, index))
+        (left if index < 2 else right).add(sample, CasePlace(0, 3, index))
     left.merge(right)
     assert left == whole
-    assert (whole.violations, whole.worst, whole.worst_over_bound) == (1, Place(0, 3, 2), 1.5)
+    assert (whole.violations, whole.worst, whole.worst_over_bound) == (1, CasePlace(0, 3, 2), 1.5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sympy as sp
 from proofs.catalogue import find
 from proofs.prover.mutation import Verdict, combine, mutants, mutate
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Certificate, Index, S
+from proofs.prover.sums import Index, ProofCertificate, S
 from proofs.prover.vocabulary import ONE, p, v, weights
 
 inside, other = Index("1_S", idempotent=True), Index("1_T", idempotent=True)
@@ -22,11 +22,11 @@ CENTRE = Statement(
 )
 
 
-def believe(statement: Statement) -> Certificate:
-    return Certificate(statement.name, sp.Integer(0))
+def believe(statement: Statement) -> ProofCertificate:
+    return ProofCertificate(statement.name, sp.Integer(0))
 
 
-def give_up(statement: Statement) -> Certificate:
+def give_up(statement: Statement) -> ProofCertificate:
     raise ValueError("no verdict")
 
 
