@@ -58,8 +58,8 @@ def test_a_batch_of_no_cases_has_no_results(name: str, data) -> None:
 
 
 def test_every_draw_of_a_comparison_has_a_strategy() -> None:
-    drawn = {comparison.draw.__name__ for comparison in COMPARISONS.values()}
-    assert drawn <= STRATEGIES.keys()
+    draws = {comparison.draw.__name__ for comparison in COMPARISONS.values()}
+    assert draws <= STRATEGIES.keys()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

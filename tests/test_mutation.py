@@ -62,8 +62,8 @@ def test_sound_method_leaves_no_survivor():
 
 def test_true_neighbour_is_listed_with_its_text():
     zero = dataclasses.replace(CENTRE, lhs=S(c * p * (v - y)))
-    listed = [result.text for result in mutate(zero).of(Verdict.TRUE)]
-    assert "S(p*(v - y)) = 0" in listed
+    formulas = [result.text for result in mutate(zero).of(Verdict.TRUE)]
+    assert "S(p*(v - y)) = 0" in formulas
 
 
 def test_method_that_believes_everything_is_caught():

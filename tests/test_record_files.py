@@ -181,9 +181,9 @@ def test_the_commands_refuse_damage_and_json_without_stale(folder: Path) -> None
         ["--cases", "1", "--function", "phi1"],
         ["--exhaustive", "--function", "phi1"],
     ):
-        refused = CliRunner().invoke(app, ["audit", *arguments, "--out", str(folder)])
-        assert refused.exit_code == 2
-        assert "another digest" in " ".join(refused.output.replace("│", " ").split())
+        refusal = CliRunner().invoke(app, ["audit", *arguments, "--out", str(folder)])
+        assert refusal.exit_code == 2
+        assert "another digest" in " ".join(refusal.output.replace("│", " ").split())
     lonely = CliRunner().invoke(app, ["audit", "--json", "list.json"])
     assert lonely.exit_code == 2
     assert "--json needs --stale" in lonely.output
