@@ -8,9 +8,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from bench.rows import AT_LEAST, ROUNDS, Row, side_by_side, table, write
+from bench.rows import AT_LEAST, ROUNDS, BenchRow, side_by_side, table, write
 
-_ROWS = pytest.StashKey[list[Row]]()
+_ROWS = pytest.StashKey[list[BenchRow]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +28,7 @@ def _without_gradients() -> Iterator[None]:
 
 
 @pytest.fixture
-def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Row]:
+def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., BenchRow]:
     """Measure two functions side by side and add a row; the first is ours."""
 
     def measure(
@@ -40,7 +40,7 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Row
         target: float | None = None,
         rounds: int = ROUNDS,
         items: tuple[int, int] = (1, 1),
-    ) -> Row:
+    ) -> BenchRow:
         """`items` says how much work each call does; times are those of one item."""
         quick = request.config.getoption("--quick")
         protocol = (1, 0.0) if quick else (rounds, AT_LEAST)
@@ -50,7 +50,7 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Row
             lambda: side_by_side(ours, other, rounds=protocol[0], at_least=protocol[1]), rounds=1
         )
         mine, theirs = mine / items[0], theirs / items[1]
-        row = Row(name, mine, theirs, named, theirs / mine, target)
+        row = BenchRow(name, mine, theirs, named, theirs / mine, target)
         benchmark.extra_info.update(vars(row))
         request.config.stash.setdefault(_ROWS, []).append(row)
         return row

@@ -15,7 +15,7 @@ ROUNDS, AT_LEAST = 5, 0.12  # the paper's protocol: rounds, and seconds of each 
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One comparison; `ratio` is the comparator's time over ours, so that more is better."""
 
     name: str
@@ -51,12 +51,12 @@ def side_by_side(
     return 1e3 * statistics.median(times[0]), 1e3 * statistics.median(times[1])
 
 
-def write(rows: Sequence[Row], path: Path) -> None:
+def write(rows: Sequence[BenchRow], path: Path) -> None:
     """Save rows as a JSON list."""
     path.write_text(json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False) + "\n")
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[BenchRow]) -> Table:
     """The rows for a terminal; what misses its target says so."""
     view = Table(title="ours beside others, medians")
     for heading in ("work", "ours ms", "other ms", "other", "ratio", "target", ""):

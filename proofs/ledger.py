@@ -15,10 +15,10 @@ from proofs import coq_check, coq_source
 from proofs.catalogue import entries, find
 from proofs.entry import Entry, Kind
 from proofs.labels import REQUIRED
-from proofs.ledger_rows import NOT_CHECKED, EntryProof, Row, judge, theorem_ids
+from proofs.ledger_rows import NOT_CHECKED, EntryProof, LedgerRow, judge, theorem_ids
 from proofs.native import native_checks_of
 from proofs.numeric.checks import CHECKS, CheckResult, checks_of
-from proofs.numeric.comparison import DTYPES, Comparison, run
+from proofs.numeric.comparison import DTYPES, ReferenceComparison, run
 from proofs.numeric.parallel import Progress, parallel
 from proofs.numeric.stability import sample
 from proofs.printed import arithmetic
@@ -29,7 +29,7 @@ from proofs.prover import mutation, rational
 class Ledger:
     """All rows, the summary and what failed."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LedgerRow, ...]
     labels_required: int
     labels_covered: int
     coq_status: str
@@ -203,7 +203,7 @@ def _mutate(place: tuple[str, int]) -> mutation.Report:
 def _compare(work: tuple[str, str, int]) -> CheckResult:
     name, dtype, cases = work
     check = CHECKS[name]
-    stability = sample(check, dtype, cases) if isinstance(check, Comparison) else None
+    stability = sample(check, dtype, cases) if isinstance(check, ReferenceComparison) else None
     return CheckResult(run(check, dtype, cases), stability)
 
 
@@ -233,7 +233,7 @@ def _figure_text(figures: Sequence[arithmetic.FigureResult]) -> str:
     return f"{sum(o.consistent for o in figures)} of {len(figures)} printed figures consistent"
 
 
-def _row_json(row: Row) -> dict[str, object]:
+def _row_json(row: LedgerRow) -> dict[str, object]:
     data = asdict(row)
     data["coq"] = {"status": row.coq, "theorems": list(data.pop("coq_theorems"))}
     data["native"] = {"status": row.native, "checks": list(data.pop("native_checks"))}

@@ -23,7 +23,7 @@ class Numeric:
 
 
 @dataclass(frozen=True)
-class Row:
+class LedgerRow:
     """One entry of the ledger."""
 
     label: str
@@ -57,7 +57,7 @@ def judge(
     coq: coq_check.CoqReport,
     by_label: dict[str, tuple[str, ...]],
     figures: Sequence[arithmetic.FigureResult],
-) -> Row:
+) -> LedgerRow:
     """The row of an entry: what was run and held, and a failure for everything that did not."""
     mine = {check.function for function in entry.functions for check in checks_of(function)}
     runs = [result for (name, _, _), result in results.items() if name in mine]
@@ -75,7 +75,7 @@ def judge(
         verdict = "evaluated"
     elif not proof.statements:
         failures.append("the entry carries no statement")
-    return Row(
+    return LedgerRow(
         label=entry.label,
         aliases=entry.names[1:],
         kind=str(entry.kind),

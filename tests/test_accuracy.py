@@ -13,7 +13,7 @@ import finite_calculus as fc
 from proofs import references
 from proofs.numeric.cases import Batch
 from proofs.numeric.checks import CHECKS, builder, checks_of
-from proofs.numeric.comparison import Comparison, run, tracked
+from proofs.numeric.comparison import ReferenceComparison, run, tracked
 from proofs.numeric.comparisons import COMPARISONS
 from tests.helpers.regimes import without_cases
 from tests.helpers.strategies import STRATEGIES
@@ -58,8 +58,8 @@ def test_a_batch_of_no_cases_has_no_results(name: str, data) -> None:
 
 
 def test_every_draw_of_a_comparison_has_a_strategy() -> None:
-    drawn = {comparison.draw.__name__ for comparison in COMPARISONS.values()}
-    assert drawn <= STRATEGIES.keys()
+    draws = {comparison.draw.__name__ for comparison in COMPARISONS.values()}
+    assert draws <= STRATEGIES.keys()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -94,5 +94,7 @@ def test_a_wrong_formula_is_a_violation() -> None:
         readout = fc.freeze(case["scores"], case["values"], mask=case["mask"])
         return fc.linear_response(readout, case["score_delta"])
 
-    broken = Comparison("finite_response", without_renormalisation, sound.reference, sound.draw)
+    broken = ReferenceComparison(
+        "finite_response", without_renormalisation, sound.reference, sound.draw
+    )
     assert run(broken, "float64", 40).violations > 20

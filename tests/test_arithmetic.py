@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from proofs.printed import FIGURES, KNOWN_INCONSISTENT, Figure, arithmetic
-from proofs.printed.arithmetic import Interval, audit, judge, read, unexpected
+from proofs.printed.arithmetic import Enclosure, audit, judge, read, unexpected
 from proofs.printed.tables import table
 
 VALUED = tuple(f for f in FIGURES if f.relation in {"meets", "identical", "multiple"})
 BOUNDS = tuple(f for f in FIGURES if f.relation in {"above", "below"})
 
 
-def interval(low: int | str, high: int | str) -> Interval:
-    return Interval(Fraction(low), Fraction(high))
+def interval(low: int | str, high: int | str) -> Enclosure:
+    return Enclosure(Fraction(low), Fraction(high))
 
 
 def nudge(text: str, steps: int) -> str:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from finite_calculus import response
 from finite_calculus.cli import app
 from proofs.numeric import audit, audit_records, checks, record_files
-from proofs.numeric.comparison import Comparison, Place, Sample, Tally
+from proofs.numeric.comparison import CasePlace, ReferenceComparison, Sample, Tally
 from tests.helpers.seeded_errors import under_its_own_bound, under_our_bound
 from tests.mutation.__main__ import FOLDERS
 
@@ -72,8 +72,8 @@ def test_a_finished_record_is_not_made_again(tmp_path: Path, monkeypatch) -> Non
     for piece in ("_tally_piece", "_sample_piece"):
         monkeypatch.setattr(audit, piece, lambda _: pytest.fail("computed again"))
     for cases in (100, 30):  # a record of more cases stands for fewer
-        (kept,) = audit.audit(["phi1"], ["float64"], **{**options, "cases": cases})
-        assert kept == first
+        (again,) = audit.audit(["phi1"], ["float64"], **{**options, "cases": cases})
+        assert again == first
 
 
 def test_a_record_that_was_never_held_against_the_problem_is_completed(tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_the_papers_own_recipe_is_caught(monkeypatch, tmp_path: Path) -> None:
     assert result.exit_code == 1
     record = saved(tmp_path, "probability_change", "float64")
     assert record["violations"] > 20
-    replayed = replay(tmp_path, "probability_change:float64")
-    assert replayed.exit_code == 1
-    assert "violation" in replayed.output
+    replay_report = replay(tmp_path, "probability_change:float64")
+    assert replay_report.exit_code == 1
+    assert "violation" in replay_report.output
 
 
 def test_it_is_caught_where_its_own_bound_excuses_it(monkeypatch, tmp_path: Path) -> None:
@@ -135,10 +135,13 @@ def test_it_is_caught_where_its_own_bound_excuses_it(monkeypatch, tmp_path: Path
     for dtype in ("float64", "float32"):
         stability = saved(tmp_path, "probability_change", dtype)["stability"]
         assert stability["bits"] > stability["allowed"]
-        replayed = replay(tmp_path, f"probability_change:{dtype}")
-        assert replayed.exit_code == 1
-        assert replayed.output.splitlines()[-1].endswith("unstable")
-        assert f"{stability['bits']:.1f} bits lost of {stability['allowed']:.1f}" in replayed.output
+        replay_report = replay(tmp_path, f"probability_change:{dtype}")
+        assert replay_report.exit_code == 1
+        assert replay_report.output.splitlines()[-1].endswith("unstable")
+        assert (
+            f"{stability['bits']:.1f} bits lost of {stability['allowed']:.1f}"
+            in replay_report.output
+        )
     monkeypatch.undo()
     sound = replay(tmp_path, "probability_change:float64")
     assert sound.exit_code == 0
@@ -196,9 +199,9 @@ def test_a_replay_without_a_worst_case_is_refused(tmp_path: Path) -> None:
         ("phi1", "got no record of phi1"),
         ("nothing", "must be a checked function"),
     ):
-        refused = replay(tmp_path, target)
-        assert refused.exit_code == 2
-        assert reason in words(refused)
+        refusal = replay(tmp_path, target)
+        assert refusal.exit_code == 2
+        assert reason in words(refusal)
 
 
 def test_a_cache_of_which_nothing_is_left_to_restore_has_no_error() -> None:
@@ -223,9 +226,9 @@ def test_every_fourth_batch_lies_in_memory_with_gaps() -> None:
 
 def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
     sound = checks.CHECKS["phi1"]
-    assert isinstance(sound, Comparison)
-    lost = dataclasses.replace(sound, compute=lambda case: sound.compute(case) * torch.nan)
-    monkeypatch.setitem(checks.CHECKS, "phi1", lost)
+    assert isinstance(sound, ReferenceComparison)
+    broken = dataclasses.replace(sound, compute=lambda case: sound.compute(case) * torch.nan)
+    monkeypatch.setitem(checks.CHECKS, "phi1", broken)
     (result,) = audit.audit(["phi1"], ["float64"], cases=10, jobs=1)
     assert result.tally.violations == 10
     assert result.unstable
@@ -235,7 +238,7 @@ def test_a_computation_that_returns_nan_is_a_violation(monkeypatch) -> None:
 @pytest.mark.parametrize("error", [0.0, 1.0])
 def test_a_bound_that_says_nothing_is_a_violation(error: float, bound: float) -> None:
     tally = Tally("f", "float64")
-    tally.add(Sample([error], [bound], scale=1.0, bits=64), Place(0, 1, 0))
+    tally.add(Sample([error], [bound], scale=1.0, bits=64), CasePlace(0, 1, 0))
     assert (tally.violations, tally.slack) == (1, {})
 
 
@@ -245,11 +248,11 @@ def test_tallies_of_pieces_merge_into_the_tally_of_the_whole() -> None:
     ]
     whole, left, right = (Tally("f", "float64") for _ in range(3))
     for index, sample in enumerate(samples):
-        whole.add(sample, Place(0, 3, index))
-        (left if index < 2 else right).add(sample, Place(0, 3, index))
+        whole.add(sample, CasePlace(0, 3, index))
+        (left if index < 2 else right).add(sample, CasePlace(0, 3, index))
     left.merge(right)
     assert left == whole
-    assert (whole.violations, whole.worst, whole.worst_over_bound) == (1, Place(0, 3, 2), 1.5)
+    assert (whole.violations, whole.worst, whole.worst_over_bound) == (1, CasePlace(0, 3, 2), 1.5)
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ PATTERNS = 2**32  # of a float32
 def test_the_records_are_many_and_in_both_precisions() -> None:
     assert set(LONG) <= set(FUNCTIONS)
     assert KEPT.audits.keys() == {(name, dtype) for name in FUNCTIONS for dtype in DTYPES}
-    sampled = {key for key, record in KEPT.audits.items() if "stability" in record}
-    assert {(name, dtype) for name, _ in sampled for dtype in DTYPES} == sampled
+    with_stability = {key for key, record in KEPT.audits.items() if "stability" in record}
+    assert {(name, dtype) for name, _ in with_stability for dtype in DTYPES} == with_stability
     assert len(KEPT.sweeps) >= 5
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from bench import execution, peers
 from bench.attention import dense, draw, fused, sparse
 from bench.peer_runs import shared
-from bench.rows import Row, side_by_side, table, write
+from bench.rows import BenchRow, side_by_side, table, write
 
 ROOT = Path(__file__).parents[1]
 STRENGTHS = (0.1, 0.5, 1.0)
@@ -91,10 +91,10 @@ def test_a_median_ignores_one_slow_round():
 
 def test_what_misses_its_target_is_marked():
     rows = [
-        Row("met", 1.0, 3.0, "dense", 3.0, 3.0),
-        Row("missed", 1.0, 2.9, "dense", 2.9, 3.0),
-        Row("not a number", 1.0, 1.0, "dense", float("nan"), 3.0),
-        Row("free", 1.0, 0.1, "dense", 0.1, None),
+        BenchRow("met", 1.0, 3.0, "dense", 3.0, 3.0),
+        BenchRow("missed", 1.0, 2.9, "dense", 2.9, 3.0),
+        BenchRow("not a number", 1.0, 1.0, "dense", float("nan"), 3.0),
+        BenchRow("free", 1.0, 0.1, "dense", 0.1, None),
     ]
     assert [row.misses for row in rows] == [False, True, True, False]
     console = Console(width=120, record=True, file=io.StringIO())
@@ -109,7 +109,7 @@ def test_what_misses_its_target_is_marked():
 
 
 def test_rows_are_written_as_a_list(tmp_path: Path):
-    write([Row("work", 1.5, 3.0, "dense", 2.0, None)], tmp_path / "rows.json")
+    write([BenchRow("work", 1.5, 3.0, "dense", 2.0, None)], tmp_path / "rows.json")
     (row,) = json.loads((tmp_path / "rows.json").read_text())
     assert list(row) == KEYS
     assert row == {

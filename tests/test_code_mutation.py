@@ -70,14 +70,14 @@ def mutants_of(toy: Path) -> list[Mutant]:
     return mutants(toy / "toy" / "steps.py")
 
 
-def entries(chosen: list[Mutant]) -> str:
+def entries(reviewed: list[Mutant]) -> str:
     """Entries of the reviewed list."""
     names = ("file", "function", "original", "mutated", "occurrence")
     return "\n".join(
         "[[equivalent]]\n"
         + "\n".join(f"{n} = {json.dumps(v)}" for n, v in zip(names, key_of(m), strict=True))
         + '\nreason = "said so"\n'
-        for m in chosen
+        for m in reviewed
     )
 
 
@@ -157,10 +157,10 @@ def test_survivors_are_reported_and_excused_only_by_the_reviewed_list(toy: Path)
 
 
 def test_a_replay_shows_one_mutant_and_its_verdict(toy: Path):
-    (chosen,) = (
+    (mutant_of_step,) = (
         mutant for mutant in mutants_of(toy) if change_of(mutant) == "STEP = 2 => STEP = 3"
     )
-    outcome = run(toy, "--replay", chosen.id)
+    outcome = run(toy, "--replay", mutant_of_step.id)
     assert outcome.returncode == 0, outcome.stderr
     assert "killed" in outcome.stdout
     assert "test_toy.py::test_up" in outcome.stdout  # the test that failed, after a new import
@@ -219,8 +219,8 @@ def test_tests_that_fail_unmutated_are_refused(toy: Path):
 def test_a_kept_summary_is_complete_and_no_mutant_survives_unreviewed(file: str):
     record = KEPT[file]
     assert record["surviving"] == []
-    counted = record["killed"] + record["timeout"] + record["equivalent"]
-    assert counted == record["mutants"] == sum(record["operators"].values()) > 0
+    total = record["killed"] + record["timeout"] + record["equivalent"]
+    assert total == record["mutants"] == sum(record["operators"].values()) > 0
 
 
 def test_damaged_summaries_are_refused(tmp_path: Path):

@@ -83,8 +83,8 @@ def test_the_accuracy_is_twice_the_error_bound_of_the_recomputed_ratios():
     features, query = draw(KEYS, MODEL + 1), draw(MODEL + 1, seed=1)
     pairs = torch.tensor([[0, 1], [4, 2]])
     answer = fc.control_query(query, features, pairs, draw(2, seed=2))
-    moved = torch.cat([fc.track(query[:-1]) + fc.track(answer.edit), fc.track(query[-1:])])
-    scores = torch.matmul(fc.track(features), moved.unsqueeze(-1)).squeeze(-1)
+    query_after = torch.cat([fc.track(query[:-1]) + fc.track(answer.edit), fc.track(query[-1:])])
+    scores = torch.matmul(fc.track(features), query_after.unsqueeze(-1)).squeeze(-1)
     logs = fc.freeze(scores, scores.unsqueeze(-1)).log_probs
     bounds = fc.error_of(logs[pairs[:, 0]] - logs[pairs[:, 1]])
     assert float(bounds[0]) != float(bounds[1])

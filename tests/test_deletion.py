@@ -36,26 +36,26 @@ def heads() -> tuple[Tensor, Tensor, Tensor]:
 def distortion(removed: Tensor) -> float:
     """‖Σ_h (y'_h − y_h) W_h‖, from the readouts before and after; infinite if a head has no key left."""
     scores, values, projection = heads()
-    written = torch.zeros(MODEL, dtype=torch.float64)
+    write = torch.zeros(MODEL, dtype=torch.float64)
     for head in range(HEADS):
-        kept = MASK[head] & ~removed
-        if not kept.any():
+        remaining = MASK[head] & ~removed
+        if not remaining.any():
             return math.inf
         before = torch.softmax(scores[head, MASK[head]], -1) @ values[head, MASK[head]]
-        after = torch.softmax(scores[head, kept], -1) @ values[head, kept]
-        written += (after - before) @ projection[head]
-    return float(written.norm())
+        after = torch.softmax(scores[head, remaining], -1) @ values[head, remaining]
+        write += (after - before) @ projection[head]
+    return float(write.norm())
 
 
 def greedily(budget: float) -> tuple[list[int], list[float]]:
-    removed, left = torch.zeros(KEYS, dtype=torch.bool), list(range(len(GROUPS)))
+    removed, candidates = torch.zeros(KEYS, dtype=torch.bool), list(range(len(GROUPS)))
     evicted, distortions = [], []
-    while left:
-        costs = {index: distortion(removed | GROUPS[index]) for index in left}
-        best = min(left, key=costs.__getitem__)
+    while candidates:
+        costs = {index: distortion(removed | GROUPS[index]) for index in candidates}
+        best = min(candidates, key=costs.__getitem__)
         if costs[best] > budget or costs[best] == math.inf:
             break
-        left.remove(best)
+        candidates.remove(best)
         evicted.append(best)
         distortions.append(costs[best])
         removed = removed | GROUPS[best]

@@ -14,7 +14,7 @@ from native_checks import preflight
 from proofs import catalogue, coq_check, coq_source, ledger, native
 from proofs.labels import REQUIRED
 from proofs.numeric import checks
-from proofs.numeric.comparison import Comparison
+from proofs.numeric.comparison import ReferenceComparison
 from tests.helpers.seeded_errors import under_its_own_bound
 
 LABEL = "main:response"
@@ -48,7 +48,7 @@ def test_seventy_labels_are_required_and_covered() -> None:
 
 def test_a_broken_formula_in_the_torch_code_is_caught_and_named(monkeypatch) -> None:
     sound = checks.CHECKS["finite_response"]
-    assert isinstance(sound, Comparison)
+    assert isinstance(sound, ReferenceComparison)
 
     def without_the_interaction(case):
         readout = fc.freeze(case["scores"], case["values"], mask=case["mask"])

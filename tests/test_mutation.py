@@ -7,7 +7,7 @@ import sympy as sp
 from proofs.catalogue import find
 from proofs.prover.mutation import Verdict, combine, mutants, mutate
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Certificate, Index, S
+from proofs.prover.sums import Index, ProofCertificate, S
 from proofs.prover.vocabulary import ONE, p, v, weights
 
 inside, other = Index("1_S", idempotent=True), Index("1_T", idempotent=True)
@@ -22,11 +22,11 @@ CENTRE = Statement(
 )
 
 
-def believe(statement: Statement) -> Certificate:
-    return Certificate(statement.name, sp.Integer(0))
+def believe(statement: Statement) -> ProofCertificate:
+    return ProofCertificate(statement.name, sp.Integer(0))
 
 
-def give_up(statement: Statement) -> Certificate:
+def give_up(statement: Statement) -> ProofCertificate:
     raise ValueError("no verdict")
 
 
@@ -62,8 +62,8 @@ def test_sound_method_leaves_no_survivor():
 
 def test_true_neighbour_is_listed_with_its_text():
     zero = dataclasses.replace(CENTRE, lhs=S(c * p * (v - y)))
-    listed = [result.text for result in mutate(zero).of(Verdict.TRUE)]
-    assert "S(p*(v - y)) = 0" in listed
+    formulas = [result.text for result in mutate(zero).of(Verdict.TRUE)]
+    assert "S(p*(v - y)) = 0" in formulas
 
 
 def test_method_that_believes_everything_is_caught():

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from proofs.prover.exact import Exact, Interval, Matrix, TranscendentalError, evaluate
+from proofs.prover.exact import Exact, IntervalArithmetic, Matrix, TranscendentalError, evaluate
 from proofs.prover.rational import SIZES, Environment, ModelError, check, instantiate
 from proofs.prover.statements import Elementary, Statement
 from proofs.prover.sums import Index, S
@@ -91,7 +91,7 @@ def test_exact_arithmetic_refuses_a_transcendental_value():
 
 
 def test_interval_excludes_zero_when_numbers_differ_by_little():
-    interval = Interval()
+    interval = IntervalArithmetic()
     small = interval.number(Fraction(1, 10**50))
     assert not interval.is_zero(small)
     assert interval.is_zero(small - small)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from finite_calculus.cli import app
 from proofs.numeric import audit, checks, exhaustive, record_files, staleness
-from proofs.numeric.record_files import AUDITS, MANIFEST, SWEEPS, WORST, Records, RecordsError
+from proofs.numeric.record_files import AUDITS, MANIFEST, SWEEPS, WORST, AuditRecords, RecordsError
 
 RECORD = {
     "function": "phi1",
@@ -26,7 +26,7 @@ SWEEP = {"kernel": "phi2", "inputs": 7, "worst": [[0.5, 1.25]]}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     audits = {(row["function"], row["dtype"]): row for row in (RECORD, SAMPLED)}
-    record_files.write(tmp_path / "records", Records(audits, {"phi2": SWEEP}))
+    record_files.write(tmp_path / "records", AuditRecords(audits, {"phi2": SWEEP}))
     return tmp_path / "records"
 
 
@@ -43,7 +43,7 @@ def test_what_is_written_is_read_and_inputs_have_a_table_of_their_own(folder: Pa
 
 
 def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
-    assert record_files.read(tmp_path / "nowhere") == Records()
+    assert record_files.read(tmp_path / "nowhere") == AuditRecords()
 
 
 @pytest.mark.parametrize("name", [AUDITS, WORST, SWEEPS])
@@ -181,9 +181,9 @@ def test_the_commands_refuse_damage_and_json_without_stale(folder: Path) -> None
         ["--cases", "1", "--function", "phi1"],
         ["--exhaustive", "--function", "phi1"],
     ):
-        refused = CliRunner().invoke(app, ["audit", *arguments, "--out", str(folder)])
-        assert refused.exit_code == 2
-        assert "another digest" in " ".join(refused.output.replace("│", " ").split())
+        refusal = CliRunner().invoke(app, ["audit", *arguments, "--out", str(folder)])
+        assert refusal.exit_code == 2
+        assert "another digest" in " ".join(refusal.output.replace("│", " ").split())
     lonely = CliRunner().invoke(app, ["audit", "--json", "list.json"])
     assert lonely.exit_code == 2
     assert "--json needs --stale" in lonely.output

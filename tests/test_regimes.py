@@ -201,13 +201,13 @@ def test_phi1_near_zero_keeps_the_digits_that_the_quotient_loses() -> None:
 def test_a_tiny_rotation_keeps_the_digits_that_cos_minus_one_loses() -> None:
     angle = torch.tensor([1e-3, 1e-6, 1e-9, 1e-12], dtype=torch.float64)
     rotary = fc.Rotary(angle, 8)
-    moved = fc.displacement(rotary, torch.tensor([1.0] * 4 + [0.0] * 4).double(), 1.0)[:4]
+    displacement = fc.displacement(rotary, torch.tensor([1.0] * 4 + [0.0] * 4).double(), 1.0)[:4]
 
     def lowered(num, x):
         return [num.cos(a) - num.real(1.0) for a in x]
 
     for k in range(4):
-        assert relative_error(moved[k : k + 1], lowered, x=angle[k : k + 1]) <= PROMISE
+        assert relative_error(displacement[k : k + 1], lowered, x=angle[k : k + 1]) <= PROMISE
     assert relative_error(angle[-1:].cos() - 1, lowered, x=angle[-1:]) >= 0.5
 
 
@@ -271,16 +271,16 @@ def test_fishers_weight_of_a_dominant_key_keeps_the_digits_that_one_minus_p_lose
 
 @pytest.mark.parametrize("position", [511, 30_011, 131_071, 999_983])
 def test_angles_from_stored_frequencies_keep_the_digits_that_float32_angles_lose(position) -> None:
-    stored = (1e6 ** -(torch.arange(0, 64, dtype=torch.float64) / 64)).float()
+    frequencies_32 = (1e6 ** -(torch.arange(0, 64, dtype=torch.float64) / 64)).float()
     ones = torch.cat([torch.ones(64), torch.zeros(64)]).double()
-    ours = fc.rotate(fc.Rotary(stored, 128), ones, float(position))[:64]
+    ours = fc.rotate(fc.Rotary(frequencies_32, 128), ones, float(position))[:64]
 
     def cosines(num, frequencies):
         return [num.cos(num.real(float(position)) * w) for w in frequencies]
 
-    assert relative_error(ours, cosines, frequencies=stored) <= PROMISE
-    plain = torch.cos(torch.tensor(float(position)) * stored).double()
-    assert relative_error(plain, cosines, frequencies=stored) >= 1e-6
+    assert relative_error(ours, cosines, frequencies=frequencies_32) <= PROMISE
+    plain = torch.cos(torch.tensor(float(position)) * frequencies_32).double()
+    assert relative_error(plain, cosines, frequencies=frequencies_32) >= 1e-6
 
 
 def test_masked_scores_give_finite_numbers_where_infinite_scores_give_nan() -> None:

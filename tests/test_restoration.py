@@ -86,12 +86,12 @@ def test_greedy_steps_take_the_largest_score_and_report_it(method: str, rescore:
     restoration = fc.restore_greedily(pair, projection(), KEYS, method=method, rescore=rescore)
     scores = fc.restoration_scores(pair, projection(), method)
     errors = [torch.linalg.vector_norm(pair.write_error(projection()))]
-    left = list(range(KEYS))
+    remaining = list(range(KEYS))
     for step in range(KEYS):
         if rescore:
             scores = fc.restoration_scores(pair, projection(), method)
-        best = max(left, key=lambda key: float(scores[key]))
-        left.remove(best)
+        best = max(remaining, key=lambda key: float(scores[key]))
+        remaining.remove(best)
         assert int(restoration.restored[step]) == best
         assert float(restoration.scores[step]) == float(scores[best])
         pair = pair.restore(best)
@@ -134,9 +134,9 @@ def test_a_batch_of_caches_is_restored_as_a_loop_does(method: str):
 
 def test_random_scores_are_drawn_from_the_generator_for_every_entry():
     seeded = torch.Generator().manual_seed(5)
-    drawn = fc.restoration_scores(cache(2), projection(), "random", generator=seeded)
+    scores = fc.restoration_scores(cache(2), projection(), "random", generator=seeded)
     again = torch.rand(2, KEYS, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    assert torch.equal(drawn, again)
+    assert torch.equal(scores, again)
     seeded = torch.Generator().manual_seed(5)
     restoration = fc.restore_greedily(cache(2), projection(), 1, method="random", generator=seeded)
     assert torch.equal(restoration.restored.squeeze(-1), again.argmax(-1))

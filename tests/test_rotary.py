@@ -96,11 +96,11 @@ def test_the_cosine_in_float32_is_that_of_float64_rounded_once():
 
 def test_the_series_stop_where_the_next_term_does_not_count():
     """The first term that is dropped is below 2^-62 and 2^-56 of the sum; the last one kept is not."""
-    kept = rotary._SERIES_TERMS
-    dropped, last = (Fraction(6, math.factorial(2 * n + 1)) for n in (kept + 1, kept))
+    terms = rotary._SERIES_TERMS
+    dropped, last = (Fraction(6, math.factorial(2 * n + 1)) for n in (terms + 1, terms))
     assert dropped < Fraction(1, 2**62) <= last
-    kept = phi._SERIES_TERMS
-    dropped, last = (Fraction(1, math.factorial(n)) for n in (kept + 1, kept))
+    terms = phi._SERIES_TERMS
+    dropped, last = (Fraction(1, math.factorial(n)) for n in (terms + 1, terms))
     assert dropped < Fraction(1, 2**56) <= last
 
 

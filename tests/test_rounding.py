@@ -38,8 +38,8 @@ def points(low: float, high: float, dtype: torch.dtype, count: int) -> torch.Ten
     spread *= np.where(rng.random(count) < 0.5, 1, -1)
     uniform = rng.uniform(max(low, -reach), min(high, reach), count)
     both = np.concatenate([spread, uniform])
-    chosen = torch.from_numpy(both[(both >= low) & (both <= high) & (both != 0)]).to(dtype)
-    return chosen[chosen != 0]
+    inside = torch.from_numpy(both[(both >= low) & (both <= high) & (both != 0)]).to(dtype)
+    return inside[inside != 0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -131,10 +131,10 @@ def test_a_softmax_is_within_its_bound(keys: int, dtype: torch.dtype) -> None:
 
 def test_a_softmax_carries_the_errors_of_its_inputs() -> None:
     x, error = torch.tensor([1.0, 0.0]).double(), torch.tensor([1e-3, 0.0]).double()
-    moved = torch.softmax(x + error, -1) - torch.softmax(x, -1)
-    assert bool((fc.error_of(torch.softmax(fc.track(x, error), -1)) >= moved.abs()).all())
-    lost = fc.error_of(torch.softmax(fc.track(x, torch.full_like(x, 3.0)), dim=-1))
-    assert bool(torch.isinf(lost).all())
+    change = torch.softmax(x + error, -1) - torch.softmax(x, -1)
+    assert bool((fc.error_of(torch.softmax(fc.track(x, error), -1)) >= change.abs()).all())
+    bounds = fc.error_of(torch.softmax(fc.track(x, torch.full_like(x, 3.0)), dim=-1))
+    assert bool(torch.isinf(bounds).all())
 
 
 def test_errors_of_inputs_are_carried_through() -> None:
@@ -159,9 +159,9 @@ def test_a_division_by_something_that_may_vanish_has_no_bound() -> None:
 def test_upper_is_never_below_value_plus_error() -> None:
     value = torch.tensor([1.0, -3.0, 1e-30], dtype=torch.float32)
     error = torch.tensor([1e-12, 0.0, 1e-3], dtype=torch.float64)
-    raised = fc.upper(fc.track(value, error))
-    assert raised.dtype is torch.float32
-    assert (raised.double() >= value.double() + error).all()
+    upper = fc.upper(fc.track(value, error))
+    assert upper.dtype is torch.float32
+    assert (upper.double() >= value.double() + error).all()
 
 
 def test_an_operation_without_a_rule_is_refused() -> None:

@@ -76,19 +76,21 @@ def test_masked_keys_stand_aside_however_large_the_increments(
 ) -> None:
     scores, values, d, e = bank(dominance)
     d = size * d.sign()
-    kept = torch.tensor([0, 1, 2, 4])
-    mask = torch.isin(torch.arange(6), kept)
+    attended = torch.tensor([0, 1, 2, 4])
+    mask = torch.isin(torch.arange(6), attended)
     masked = fc.prepare_singles(fc.freeze(fc.track(scores), fc.track(values), mask=mask))
-    fewer = fc.freeze(fc.track(scores[:, kept]), fc.track(values[:, kept]))
+    fewer = fc.freeze(fc.track(scores[:, attended]), fc.track(values[:, attended]))
     alone = fc.prepare_singles(fewer)
     responses = masked.response(fc.track(d), fc.track(e))
     assert not fc.value_of(responses)[:, ~mask].any()
-    assert within(responses[:, kept], alone.response(fc.track(d[:, kept]), fc.track(e[:, kept])))
     assert within(
-        masked.response(fc.track(d[:1, :1]))[:, kept], alone.response(fc.track(d[:1, :1]))
+        responses[:, attended], alone.response(fc.track(d[:, attended]), fc.track(e[:, attended]))
+    )
+    assert within(
+        masked.response(fc.track(d[:1, :1]))[:, attended], alone.response(fc.track(d[:1, :1]))
     )
     assert not fc.value_of(masked.deletion())[:, ~mask].any()
-    assert within(masked.deletion()[:, kept], alone.deletion())
+    assert within(masked.deletion()[:, attended], alone.deletion())
 
 
 @pytest.mark.parametrize(("dtype", "huge"), [(torch.float32, 80.0), (torch.float64, 705.0)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from finite_calculus import response
-from proofs.numeric.comparison import DTYPES, Place, run
+from proofs.numeric.comparison import DTYPES, CasePlace, run
 from proofs.numeric.comparisons import COMPARISONS
 from proofs.numeric.stability import Stability, allowed_bits, lost_bits, sample
 from tests.helpers.seeded_errors import PLAIN, under_its_own_bound
@@ -65,16 +65,16 @@ def test_a_relative_error_is_measured_in_bits(dtype: str) -> None:
 def test_samples_of_pieces_merge_into_the_sample_of_the_whole() -> None:
     whole, left, right = (Stability(26.0) for _ in range(3))
     for index, bits in enumerate((-3.0, 4.0, 30.0, 2.0)):
-        whole.add(bits, Place(0, 4, index))
-        (left if index < 2 else right).add(bits, Place(0, 4, index))
-    assert (left.bits, left.worst, left.holds) == (4.0, Place(0, 4, 1), True)
+        whole.add(bits, CasePlace(0, 4, index))
+        (left if index < 2 else right).add(bits, CasePlace(0, 4, index))
+    assert (left.bits, left.worst, left.holds) == (4.0, CasePlace(0, 4, 1), True)
     left.merge(right)
-    assert left == whole == Stability(26.0, 4, 30.0, Place(0, 4, 2))
+    assert left == whole == Stability(26.0, 4, 30.0, CasePlace(0, 4, 2))
     assert not whole.holds
 
 
 @pytest.mark.parametrize("bits", [math.inf, math.nan])
 def test_a_result_that_is_no_number_is_not_stable(bits: float) -> None:
     stability = Stability(26.0)
-    stability.add(bits, Place(0, 1, 0))
+    stability.add(bits, CasePlace(0, 1, 0))
     assert not stability.holds

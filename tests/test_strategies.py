@@ -12,7 +12,7 @@ from torch import Tensor
 
 import finite_calculus as fc
 from proofs.numeric.cases import Batch, Case
-from proofs.numeric.comparison import Comparison, Sample
+from proofs.numeric.comparison import ReferenceComparison, Sample
 from proofs.numeric.comparisons import COMPARISONS
 from tests.helpers.strategies import STRATEGIES
 
@@ -128,7 +128,7 @@ def found_out(name: str, formula: Callable[[Case], Tensor], batch: Batch) -> boo
     def compute(case: Case) -> Tensor:
         return fc.track(formula({key: untracked(item) for key, item in case.items()}))
 
-    other = Comparison(name, compute, own.reference, own.draw)
+    other = ReferenceComparison(name, compute, own.reference, own.draw)
     pairs = zip(other.measure(batch), own.measure(batch), strict=True)
     return any(not Sample(plain.errors, best.bounds).over_bound <= 1 for plain, best in pairs)
 

@@ -18,7 +18,7 @@ from finite_calculus.checkpoints import vocabulary
 from finite_calculus.tasks import synthetic as tasks
 from training.data import Encoder
 from training.held_out import HELD_OUT, held_out
-from training.settings import Progress, Settings
+from training.settings import Settings, TrainingProgress
 
 PACKAGE = Path(tasks.__file__).parent / "embedded"
 
@@ -28,7 +28,7 @@ def finish(
     settings: Settings,
     model: Qwen2ForCausalLM,
     encoder: Encoder,
-    progress: Progress,
+    progress: TrainingProgress,
     history: list[dict],
 ) -> None:
     """Model, tokenizer and training record, as the package carries them."""

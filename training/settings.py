@@ -36,7 +36,7 @@ class Settings:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Where the curriculum is; all of it is saved, so that a resumed run is the unbroken one."""
 
     step: int = 0

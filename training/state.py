@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from transformers import Qwen2ForCausalLM
 
-from training.settings import Progress, Settings
+from training.settings import Settings, TrainingProgress
 
 
 def save_state(
@@ -17,7 +17,7 @@ def save_state(
     settings: Settings,
     model: Qwen2ForCausalLM,
     optimizer: torch.optim.Optimizer,
-    progress: Progress,
+    progress: TrainingProgress,
     history: list[dict],
 ) -> None:
     """Weights, moments and progress in one file, put in place by a rename."""
@@ -38,17 +38,17 @@ def save_state(
 
 def resume(
     out: Path, settings: Settings, model: Qwen2ForCausalLM, optimizer: torch.optim.Optimizer
-) -> tuple[Progress, list[dict]]:
+) -> tuple[TrainingProgress, list[dict]]:
     """The saved state, or a fresh one; a state of other settings is refused."""
     path = out / "state.safetensors"
     out.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        return Progress(), []
+        return TrainingProgress(), []
     with safetensors.safe_open(path, "pt") as saved:
         about = saved.metadata()
         if json.loads(about["settings"]) != json.loads(json.dumps(asdict(settings))):
             raise SystemExit(f"{path} was trained with {about['settings']}; choose another --out.")
-        progress = Progress(**json.loads(about["progress"]))
+        progress = TrainingProgress(**json.loads(about["progress"]))
         for name, weight in model.named_parameters():
             weight.data.copy_(saved.get_tensor(f"weight.{name}"))
             moments = {m: saved.get_tensor(f"{m}.{name}") for m in ("exp_avg", "exp_avg_sq")}

@@ -6,7 +6,7 @@ from typing import Any
 from nnsight import NNsight
 from torch import Tensor
 
-from bench.peer_runs.shared import BATCH, LAYER, Edit, Plain, Way, margin, measure, put
+from bench.peer_runs.shared import BATCH, LAYER, PeerEdit, Plain, Way, margin, measure, put
 
 
 def ways(plain: Plain) -> dict[str, Way]:
@@ -21,7 +21,7 @@ def ways(plain: Plain) -> dict[str, Way]:
     }
 
 
-def trace(model: Any, ids: Tensor, below: Tensor, edits: list[Edit]) -> Tensor:
+def trace(model: Any, ids: Tensor, below: Tensor, edits: list[PeerEdit]) -> Tensor:
     """`below` is what enters the edited layer."""
     rows, entering = ids.expand(len(edits), -1), below.expand(len(edits), -1, -1)
     with model.trace(input_ids=rows, use_cache=False):
@@ -34,7 +34,7 @@ def trace(model: Any, ids: Tensor, below: Tensor, edits: list[Edit]) -> Tensor:
     return margin(logits)
 
 
-def trace_on_cache(model: Any, plain: Plain, below: Tensor, edits: list[Edit]) -> Tensor:
+def trace_on_cache(model: Any, plain: Plain, below: Tensor, edits: list[PeerEdit]) -> Tensor:
     """The last token alone, from the edited layer upwards, over a patched prefix cache."""
     rows, entering = plain.ids[:, -1:].expand(len(edits), 1), below.expand(len(edits), -1, -1)
     with model.trace(input_ids=rows, past_key_values=plain.cache(edits)):

@@ -7,7 +7,7 @@ import torch
 from pyvene import IntervenableConfig, IntervenableModel, RepresentationConfig, VanillaIntervention
 from torch import Tensor
 
-from bench.peer_runs.shared import BATCH, LAYER, Edit, Plain, Way, margin, measure
+from bench.peer_runs.shared import BATCH, LAYER, PeerEdit, Plain, Way, margin, measure
 
 
 def ways(plain: Plain) -> dict[str, Way]:
@@ -20,7 +20,7 @@ def ways(plain: Plain) -> dict[str, Way]:
     return {"alone": Way(run, 1), "batched": Way(run, BATCH)}
 
 
-def intervene(model: Any, ids: Tensor, edits: list[Edit]) -> Tensor:
+def intervene(model: Any, ids: Tensor, edits: list[PeerEdit]) -> Tensor:
     """Shorter spans repeat their last token, since every row of a batch must have as many."""
     most = max(len(edit.tokens) for edit in edits)
     places = [[min(i, len(edit.tokens) - 1) for i in range(most)] for edit in edits]

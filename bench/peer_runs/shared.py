@@ -30,7 +30,7 @@ ABSOLUTE, RELATIVE = 5e-5, 5e-4  # the paper's tolerance for margins in native f
 
 
 @dataclass(frozen=True, eq=False)
-class Edit:
+class PeerEdit:
     """What a span's keys, before their rotation, and values become."""
 
     tokens: list[int]
@@ -38,7 +38,7 @@ class Edit:
     values: Tensor
 
 
-Run = Callable[[list[Edit]], Tensor]
+Run = Callable[[list[PeerEdit]], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Plain:
         """The residual stream that enters the edited layer."""
         return self.model(input_ids=self.ids, output_hidden_states=True).hidden_states[LAYER]
 
-    def edits(self, count: int) -> list[Edit]:
+    def edits(self, count: int) -> list[PeerEdit]:
         """Spans of two to four tokens that wander over the prompt, half way to the donor or all the way."""
         own = self._projections(self.ids)
         donor = self._projections(torch.cat([self.ids[:, :-1].flip(1), self.ids[:, -1:]], 1))
@@ -87,10 +87,10 @@ class Plain:
             where = list(range(start, start + 2 + n % 3))
             pairs = zip(own, donor, strict=True)
             keys, values = (torch.lerp(a[where], b[where], 0.5 + 0.5 * (n % 2)) for a, b in pairs)
-            edits.append(Edit(where, keys, values))
+            edits.append(PeerEdit(where, keys, values))
         return edits
 
-    def run(self, edits: list[Edit]) -> Tensor:
+    def run(self, edits: list[PeerEdit]) -> Tensor:
         """One forward pass in which hooks put the new keys and values into their places."""
         with (
             hooked(self.attention.k_proj, edits, "keys"),
@@ -99,12 +99,12 @@ class Plain:
             logits = self.model(input_ids=self.ids.expand(len(edits), -1), use_cache=False).logits
         return margin(logits)
 
-    def run_on_cache(self, edits: list[Edit]) -> Tensor:
+    def run_on_cache(self, edits: list[PeerEdit]) -> Tensor:
         """The last token alone, over a copy of the prefix cache whose keys and values are replaced."""
         last = self.ids[:, -1:].expand(len(edits), 1)
         return margin(self.model(input_ids=last, past_key_values=self.cache(edits)).logits)
 
-    def cache(self, edits: list[Edit]) -> Any:
+    def cache(self, edits: list[PeerEdit]) -> Any:
         """A copy of the prefix cache with a row for every edit."""
         cache = copy.deepcopy(self._cache)
         cache.batch_repeat_interleave(len(edits))
@@ -114,7 +114,7 @@ class Plain:
             layer.values[row, :, edit.tokens] = self._heads(edit.values)
         return cache
 
-    def _rotated(self, edit: Edit) -> Tensor:
+    def _rotated(self, edit: PeerEdit) -> Tensor:
         cos, sin = (part[0, edit.tokens] for part in self._rotary)
         keys = self._heads(edit.keys)
         first, second = keys.chunk(2, -1)
@@ -144,7 +144,7 @@ class Plain:
 
 
 @contextmanager
-def hooked(module: Any, edits: list[Edit], part: str) -> Iterator[None]:
+def hooked(module: Any, edits: list[PeerEdit], part: str) -> Iterator[None]:
     """A forward hook that writes every row's own edit into what the module gives."""
     hook = module.register_forward_hook(lambda _m, _i, output: put(output, edits, part))
     try:
@@ -153,7 +153,7 @@ def hooked(module: Any, edits: list[Edit], part: str) -> Iterator[None]:
         hook.remove()
 
 
-def put(output: Tensor, edits: list[Edit], part: str) -> Tensor:
+def put(output: Tensor, edits: list[PeerEdit], part: str) -> Tensor:
     """Write each row's `part`, "keys" or "values", into (rows, tokens, ...)."""
     for row, edit in enumerate(edits):
         new: Tensor = getattr(edit, part)
@@ -188,7 +188,7 @@ def measure(package: str, ways: Callable[[Plain], dict[str, Way]]) -> None:
     print(json.dumps(figures))
 
 
-def check(plain: Plain, edits: list[Edit], ways: dict[str, Way]) -> None:
+def check(plain: Plain, edits: list[PeerEdit], ways: dict[str, Way]) -> None:
     """Refuse a way whose margins are not those of plain Hugging Face, or edits that do nothing."""
     untouched = margin(plain.model(input_ids=plain.ids, use_cache=False).logits)
     references = {
@@ -209,7 +209,7 @@ def check(plain: Plain, edits: list[Edit], ways: dict[str, Way]) -> None:
             )
 
 
-def all_of(way: Way, edits: list[Edit]) -> Tensor:
+def all_of(way: Way, edits: list[PeerEdit]) -> Tensor:
     """The margins of all edits, `batch` at a time."""
     parts = [edits[i : i + way.batch] for i in range(0, len(edits), way.batch)]
     return torch.cat([way.run(part) for part in parts])

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer, loading_from_pretrained as loading
 from transformer_lens.cache.key_value_cache import TransformerLensKeyValueCache
 
-from bench.peer_runs.shared import BATCH, LAYER, Edit, Plain, Way, margin, measure, put
+from bench.peer_runs.shared import BATCH, LAYER, PeerEdit, Plain, Way, margin, measure, put
 
 KEYS, VALUES = f"blocks.{LAYER}.attn.hook_k", f"blocks.{LAYER}.attn.hook_v"
 
@@ -37,7 +37,7 @@ def ways(plain: Plain) -> dict[str, Way]:
     }
 
 
-def with_hooks(model: Any, below: Tensor, edits: list[Edit]) -> Tensor:
+def with_hooks(model: Any, below: Tensor, edits: list[PeerEdit]) -> Tensor:
     """From the residual stream below the layer, with hooks on its keys and values."""
     logits = model.run_with_hooks(
         below.expand(len(edits), -1, -1),
@@ -50,7 +50,7 @@ def with_hooks(model: Any, below: Tensor, edits: list[Edit]) -> Tensor:
     return margin(logits)
 
 
-def on_cache(model: Any, below: Tensor, cache: Any, edits: list[Edit]) -> Tensor:
+def on_cache(model: Any, below: Tensor, cache: Any, edits: list[PeerEdit]) -> Tensor:
     """The last token alone, from the layer upwards, over a patched copy of the layer's cache."""
     rows = len(edits)
     patched = copy.copy(cache)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 from transformer_lens.model_bridge import TransformerBridge
 
-from bench.peer_runs.shared import BATCH, LAYER, Edit, Plain, Way, margin, measure, put
+from bench.peer_runs.shared import BATCH, LAYER, PeerEdit, Plain, Way, margin, measure, put
 
 KEYS, VALUES = f"blocks.{LAYER}.attn.hook_k", f"blocks.{LAYER}.attn.hook_v"
 
@@ -20,7 +20,7 @@ def ways(plain: Plain) -> dict[str, Way]:
     return {"alone": Way(hooks, 1), "batched": Way(hooks, BATCH)}
 
 
-def with_hooks(model: Any, ids: Tensor, edits: list[Edit]) -> Tensor:
+def with_hooks(model: Any, ids: Tensor, edits: list[PeerEdit]) -> Tensor:
     logits = model.run_with_hooks(
         ids.expand(len(edits), -1),
         fwd_hooks=[

@@ -78,9 +78,9 @@ class _Commit:
             )
         # The library and its HTTP client raise errors of many kinds.
         except Exception as error:
+            _raise_refusal(error, self.repository, self.name)
             raise CheckpointError(
-                _refusal(error, self.repository, self.name)
-                or f"{file} of {self.label} could not be downloaded ({_reason(error)}). "
+                f"{file} of {self.label} could not be downloaded ({_reason(error)}). "
                 f"Try again; a broken connection or a full disk are the usual causes."
             ) from error
         self.verify(Path(path))
@@ -124,9 +124,7 @@ def _commit(source: HubModel, cache: Path | None) -> _Commit:
             name, revision=revision, files_metadata=True, timeout=constants.HF_HUB_ETAG_TIMEOUT
         )
     except Exception as error:
-        refusal = _refusal(error, name, revision)
-        if refusal is not None:
-            raise CheckpointError(refusal) from error
+        _raise_refusal(error, name, revision)
         # No connection, a proxy, a server in trouble: the cache is the second source for all of them.
         return _cached(name, revision, cache, error)
     hashes = {file.rfilename: _hash(file) for file in answer.siblings or ()}
@@ -150,8 +148,8 @@ def _hash(file: Any) -> str | None:
     return file.lfs.sha256 if file.lfs is not None else file.blob_id
 
 
-def _refusal(error: Exception, name: str, revision: str) -> str | None:
-    """The words for what the hub itself refuses; None if the error says nothing about the model."""
+def _raise_refusal(error: Exception, name: str, revision: str) -> None:
+    """Raise what the hub itself refuses, in words of ours; other errors say nothing about the model."""
     from huggingface_hub.errors import (
         GatedRepoError,
         RepositoryNotFoundError,
@@ -160,18 +158,19 @@ def _refusal(error: Exception, name: str, revision: str) -> str | None:
 
     # The first is a kind of the second. The hub lists the files of a gated model and then refuses them.
     if isinstance(error, GatedRepoError):
-        return (
+        raise CheckpointError(
             f"{name} is gated: its owners grant access. Ask for it on the model's page, log in with "
             f"`hf auth login`, and try again."
-        )
+        ) from error
     if isinstance(error, RepositoryNotFoundError):
-        return (
+        raise CheckpointError(
             f"The hub has no model {name}, or it is private. Check the spelling of owner and name; for a "
             f"private model, log in with `hf auth login`."
-        )
+        ) from error
     if isinstance(error, RevisionNotFoundError):
-        return f"{name} has no revision {revision!r} on the hub. Give a branch, a tag or a full commit."
-    return None
+        raise CheckpointError(
+            f"{name} has no revision {revision!r} on the hub. Give a branch, a tag or a full commit."
+        ) from error
 
 
 def _reason(error: Exception) -> str:

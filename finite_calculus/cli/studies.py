@@ -93,11 +93,12 @@ def summary(
 
     saved = _or_stop(lambda: read_saved(directory))
     written = _or_stop(lambda: write_summary(saved, out or directory / "summary"))
-    if archive is not None:
-        written.append(_or_stop(lambda: write_archive(directory, archive)))
     if not quiet:
         print(written[0].read_text())
     print(f"wrote {len(written)} files to {written[0].parent}")
+    if archive is not None:
+        manifest = _or_stop(lambda: write_archive(directory, archive))
+        print(f"wrote the archive {manifest.parent}")
 
 
 def _or_stop(make: Callable[[], T]) -> T:

@@ -86,7 +86,8 @@ def _parameter(option: Any) -> inspect.Parameter:
         flag = f"{option.flag}/--no-{option.flag.removeprefix('--')}"
         declared = typer.Option(flag, help=option.help, show_default=False)
     else:
-        declared = typer.Option(option.flag, help=option.help, show_default=False)
+        metavar = "0,3,7-9" if option.layers else None
+        declared = typer.Option(option.flag, help=option.help, show_default=False, metavar=metavar)
     default = "embedded" if option.field == "model" else None
     if default is not None:
         declared.show_default = True
@@ -113,8 +114,9 @@ def _run(
     import torch
 
     from finite_calculus.checkpoints import CheckpointError
-    from finite_calculus.harness.errors import GateShutError, WorkerError
+    from finite_calculus.harness.errors import GateShutError, UnitError, WorkerError
     from finite_calculus.harness.executors import Processes, choose_threads
+    from finite_calculus.harness.records import failed_checks
     from finite_calculus.models import UnsupportedModelError
 
     settings = _settings(study, fields)
@@ -128,13 +130,17 @@ def _run(
             )
     except (CheckpointError, UnsupportedModelError) as error:
         raise typer.BadParameter(str(error)) from None
-    except (ValueError, OSError, GateShutError, WorkerError) as error:
+    except (ValueError, OSError, GateShutError, UnitError, WorkerError) as error:
         print(error)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         print("stopped; finished units are kept, and the same command goes on at the next one")
         raise typer.Exit(130) from None
-    print(f"{state.done} of {state.total} units are done in {out}")
+    failed = failed_checks(out)
+    print(f"{state.done} of {state.total} units are done in {out}{failed and '; ' + failed}")
+    if not quiet:
+        print(f"next: finite-calculus status {out}, replay {out}, summary {out}")
+    raise typer.Exit(1 if failed else 0)
 
 
 def _settings(study: Any, fields: dict[str, Any]) -> Any:
@@ -149,14 +155,25 @@ def _settings(study: Any, fields: dict[str, Any]) -> Any:
             depth = architecture(fields["model"]).layers
         return settings_from(study.Settings, fields, depth)
     except (ValueError, CheckpointError) as error:
-        raise typer.BadParameter(_first_line(error)) from None
+        raise typer.BadParameter(_words(error, study.Settings)) from None
 
 
-def _first_line(error: Exception) -> str:
-    """A message of our own as it is; of pydantic's the words of its first error with its field."""
+def _words(error: Exception, settings: Any) -> str:
+    """A message of our own as it is; pydantic's errors by option, with what came."""
+    from finite_calculus.harness.options import options_of
+
     listed: Any = getattr(error, "errors", None)
     if listed is None:
         return str(error)
-    first = listed()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
+    flags = {option.field: option.flag for option in options_of(settings)}
+    lines = []
+    for wrong in listed():
+        message = str(wrong["msg"]).removeprefix("Value error, ")
+        field = str(wrong["loc"][0]) if wrong["loc"] else ""
+        if message.startswith("`") or not field:
+            lines.append(message)
+        else:
+            lines.append(
+                f"{flags.get(field, field)}: {message[0].lower()}{message[1:]}; got {wrong['input']!r}."
+            )
+    return " ".join(lines)

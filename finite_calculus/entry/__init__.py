@@ -21,6 +21,8 @@ def main() -> None:
         from finite_calculus.cli import app
 
         app()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:

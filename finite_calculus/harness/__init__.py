@@ -13,6 +13,7 @@ from finite_calculus.harness.errors import (
     ChangedRunError as ChangedRunError,
     GateShutError as GateShutError,
     StoreError as StoreError,
+    UnitError as UnitError,
 )
 from finite_calculus.harness.registry import find_study as find_study, study_names as study_names
 from finite_calculus.harness.rows import Row as Row, Tables as Tables
@@ -23,6 +24,7 @@ from finite_calculus.harness.settings import (
     ModelSettings as ModelSettings,
     OptionName as OptionName,
     StudySettings as StudySettings,
+    require_layers as require_layers,
 )
 from finite_calculus.harness.study import (
     Comparison as Comparison,
@@ -33,4 +35,5 @@ from finite_calculus.harness.study import (
     Study as Study,
     UnitResult as UnitResult,
 )
+from finite_calculus.harness.subjects import ModelSubject as ModelSubject
 from finite_calculus.harness.tables import Table as Table

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from finite_calculus.harness import directory
+from finite_calculus.harness.directory import MANIFEST
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.options import command_words
-from finite_calculus.harness.records import MANIFEST, SavedRun, planned, read_saved
+from finite_calculus.harness.records import SavedRun, planned, read_saved
 from finite_calculus.harness.rows import encode_table
 from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.stages import policy_file

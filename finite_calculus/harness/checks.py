@@ -64,6 +64,23 @@ def totals(rows: Iterable[CheckRow]) -> tuple[int, int]:
     return sum(row.cases for row in listed), sum(row.failed for row in listed)
 
 
+def failures(rows: Iterable[CheckRow]) -> dict[str, int]:
+    """How often each check failed that did."""
+    failed: dict[str, int] = {}
+    for row in rows:
+        if row.failed:
+            failed[row.check] = failed.get(row.check, 0) + row.failed
+    return failed
+
+
+def failure_words(rows: Iterable[CheckRow]) -> str:
+    """As in "3 of 48 checks FAILED: local write (3)"; nothing where none did."""
+    listed = list(rows)
+    cases, failed = totals(listed)
+    names = ", ".join(f"{name} ({count})" for name, count in failures(listed).items())
+    return f"{failed} of {cases} checks FAILED: {names}" if failed else ""
+
+
 def _closeness(pair: tuple[float, float]) -> float:
     """The figure in units of its bound; what is not a number comes first."""
     figure, bound = pair

@@ -32,6 +32,7 @@ from finite_calculus.provenance.files import PART, replace_file
 
 RUN, PREFLIGHT, REPLAY, LOG = "run.json", "preflight.json", "replay.json", "run.log"
 UNITS, WEIGHTS, CAPTURES = "units", "weights", "captures.safetensors"
+MANIFEST = "manifest.json"  # of an archive
 FIRST_PROMPTS = "prompts.json"  # of the first version
 _BEFORE_RUN = {LOG, RUN + PART, CLAIMS}
 
@@ -109,9 +110,14 @@ def open_run(path: Path, study: str, identity: Identity) -> RunRecord:
 
 def read_run(path: Path) -> RunRecord:
     """The record of the run in a directory; refuses one that is missing or was changed."""
+    if (path / MANIFEST).is_file():
+        raise StoreError(
+            f"{path} must be the directory of a run; it is an archive, which only `finite-calculus "
+            f"summary` reads."
+        )
     if not (path / RUN).is_file():
         raise StoreError(
-            f"{path.name or path} must be the directory of a run; it holds no {RUN}. "
+            f"{path} must be the directory of a run; it holds no {RUN}. "
             f"Start one with `finite-calculus run`."
         )
     try:

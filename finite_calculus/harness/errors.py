@@ -13,5 +13,9 @@ class GateShutError(RuntimeError):
     """A preflight that did not pass: nothing may stand on this model."""
 
 
+class UnitError(RuntimeError):
+    """A unit whose computation raised; the log has the traceback."""
+
+
 class WorkerError(RuntimeError):
     """A process of a run that ended with an error."""

@@ -16,7 +16,7 @@ import finite_calculus
 from finite_calculus.harness.settings import StudySettings
 from finite_calculus.harness.study import Study
 from finite_calculus.provenance.digests import digest
-from finite_calculus.provenance.sources import source_digest
+from finite_calculus.provenance.sources import source_digests
 
 _LIBRARIES = ("numpy", "pyarrow", "safetensors", "torch")
 _METHODS = ("plan", "run", "shared", "decide")
@@ -31,6 +31,7 @@ class Identity:
     settings: Mapping[str, Any]
     plan: str
     made_with: Mapping[str, str]
+    sources: Mapping[str, str]
 
     @property
     def fingerprint(self) -> str:
@@ -43,6 +44,7 @@ class Identity:
             "settings": dict(self.settings),
             "plan": self.plan,
             "made_with": dict(self.made_with),
+            "sources": dict(self.sources),
         }
 
 
@@ -52,18 +54,17 @@ def identify(
     """The identity of a run; `subject` describes what it runs on, `plan` is the hash of the first stage's."""
     made_with = {
         "finite_calculus": finite_calculus.__version__,
-        "sources": study_sources(study),
         "python": platform.python_version(),
         "machine": platform.machine(),
         **{name: version(name) for name in _LIBRARIES},
         **subject,
     }
-    return Identity(settings.model_dump(mode="json"), plan, made_with)
+    return Identity(settings.model_dump(mode="json"), plan, made_with, study_sources(study))
 
 
-def study_sources(study: Study[Any, Any]) -> str:
-    """sha256 of the code that can change a record of the study."""
-    return source_digest(_roots(study), also=(type(study).__module__.split(".")[0],))
+def study_sources(study: Study[Any, Any]) -> dict[str, str]:
+    """sha256 of every module that can change a record of the study."""
+    return source_digests(_roots(study), also=(type(study).__module__.split(".")[0],))
 
 
 def _roots(study: Study[Any, Any]) -> dict[str, list[str] | None]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from finite_calculus.harness.settings import LayerList, OptionName, StudySettings
+from finite_calculus.harness.settings import LayerList, OptionName, StudySettings, require_layers
 
 # The study is the command itself.
 _NOT_OPTIONS = ("study",)
@@ -50,7 +50,10 @@ def settings_from(
         if value is None or (option.several and not value):
             continue
         parsed[option.field] = _several(option, value, depth) if option.several else value
-    return settings.complete(parsed, depth)
+    complete = settings.complete(parsed, depth)
+    if depth is not None:
+        require_layers(complete, depth)
+    return complete
 
 
 def command_words(settings: StudySettings) -> list[str]:
@@ -125,4 +128,4 @@ def _range(flag: str, piece: str) -> range:
 def _text(value: Any) -> str:
     if isinstance(value, tuple | list):
         return ",".join(_text(item) for item in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value)

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from finite_calculus.harness import directory
-from finite_calculus.harness.checks import CHECKS, CheckRow
+from finite_calculus.harness.checks import CHECKS, CheckRow, failure_words
+from finite_calculus.harness.directory import MANIFEST
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.rows import Row, Tables, read_table
@@ -18,7 +19,6 @@ from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.study import Records, Study
 from finite_calculus.provenance.digests import digest
 
-MANIFEST = "manifest.json"
 _PARQUET = ".parquet"
 
 
@@ -103,6 +103,19 @@ def gather(path: Path, units: list[str]) -> dict[str, pa.Table]:
             if name.endswith(_PARQUET):
                 parts.setdefault(name.removesuffix(_PARQUET), []).append(read_table(shard / name))
     return {name: pa.concat_tables(tables) for name, tables in parts.items()}
+
+
+def failed_checks(path: Path) -> str:
+    """Which checks of a run failed, in words; nothing where none did or none is there."""
+    record = directory.read_run(path)
+    study = find_study(record.study)
+    settings = study.Settings.model_validate(record.identity["settings"])
+    plans = planned(path, record, study)
+    units = [
+        unit for plan in plans for unit in plan.units if (path / directory.UNITS / unit).exists()
+    ]
+    tables = Tables(kinds_of(study), study.upgrade(settings, gather(path, units)))
+    return failure_words(tables.rows(CheckRow))
 
 
 def _from_archive(path: Path) -> SavedRun:

@@ -24,14 +24,33 @@ def study_names() -> tuple[str, ...]:
 
 def find_study(name: str) -> Study[Any, Any]:
     """A study by name."""
-    if name in _folders():
-        return import_module(f"{GROUP}.{name.replace('-', '_')}").STUDY
-    registered = _registered()
-    if name in registered:
-        return registered[name].load()
+    if name in study_names():
+        return _checked(name, _loaded(name))
     close = difflib.get_close_matches(name, study_names(), n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     raise ValueError(f"`study` must be one of {', '.join(study_names())}; got {name!r}.{hint}")
+
+
+def _loaded(name: str) -> Any:
+    try:
+        if name in _folders():
+            return import_module(f"{GROUP}.{name.replace('-', '_')}").STUDY
+        return _registered()[name].load()
+    except (AttributeError, SyntaxError) as error:
+        raise ValueError(
+            f"The study {name} cannot be imported: {error}. Its module must define STUDY."
+        ) from error
+
+
+def _checked(name: str, study: Study[Any, Any]) -> Study[Any, Any]:
+    """A study must go by one name, in the registry, its class and its settings."""
+    names = {study.name, study.Settings.model_fields["study"].default}
+    if names != {name}:
+        raise ValueError(
+            f"A study that is registered as {name} must say so in `name` and as the default of "
+            f"`study` in its settings; got {', '.join(sorted(map(str, names - {name})))}."
+        )
+    return study
 
 
 def study_summary(name: str) -> str:
@@ -40,9 +59,12 @@ def study_summary(name: str) -> str:
         f"{GROUP}.{name.replace('-', '_')}" if name in _folders() else _registered()[name].module
     )
     spec = find_spec(module)
-    text = None
-    if spec is not None and spec.origin is not None:
+    if spec is None or spec.origin is None:
+        return ""
+    try:
         text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
+    except SyntaxError as error:
+        return f"cannot be imported: {error}"
     return (text or "").partition("\n")[0]
 
 

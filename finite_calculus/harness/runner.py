@@ -17,11 +17,11 @@ from finite_calculus.harness import directory
 from finite_calculus.harness.checks import CHECKS
 from finite_calculus.harness.claims import claimed, exclusive
 from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan
-from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.errors import StoreError, UnitError
 from finite_calculus.harness.identity import identify
 from finite_calculus.harness.records import kinds_of
 from finite_calculus.harness.rows import encode_rows
-from finite_calculus.harness.settings import StudySettings
+from finite_calculus.harness.settings import StudySettings, require_layers
 from finite_calculus.harness.shards import commit, discard_part
 from finite_calculus.harness.stages import fix_policy
 from finite_calculus.harness.study import Plan, Policy, Study, UnitResult
@@ -81,6 +81,8 @@ def run(
         raise ValueError(f"`limit` must be at least 1 unit; got {limit}. Leave it out for all.")
     directory.require_free(out)
     with open_subject(settings, device=device, loaded=loaded) as subject:
+        if subject.layers is not None:
+            require_layers(settings, subject.layers)
         first = _planned(study, settings, subject, study.stages[0], None)
         identity = identify(study, settings, subject.describe(), first.saved.sha256)
         out.mkdir(parents=True, exist_ok=True)
@@ -173,13 +175,24 @@ def _run_if_free(job: Run, stage: Stage, unit: str) -> bool:
             LOGGER.info("%s was left by an interrupted run and is done again", part.name)
             discard_part(part)
         start = time.perf_counter()
-        result = job.study.run(job.subject, job.settings, stage.plan.units[unit], stage.policy)
+        result = _compute(job, stage, unit)
         seconds = round(time.perf_counter() - start, 3)
         fingerprint = directory.stage_fingerprint(job.record, stage.saved)
         files = _files(job, unit, fingerprint, result)
         commit(_shard(job, unit), files, fingerprint=fingerprint, seconds=seconds)
         LOGGER.info("%s in %.1f s", unit, seconds)
     return True
+
+
+def _compute(job: Run, stage: Stage, unit: str) -> UnitResult:
+    try:
+        return job.study.run(job.subject, job.settings, stage.plan.units[unit], stage.policy)
+    except Exception as error:
+        LOGGER.exception("%s failed", unit)
+        raise UnitError(
+            f"The unit {unit} failed with {type(error).__name__}: {error}. The traceback is in "
+            f"{directory.LOG}; finished units are kept."
+        ) from error
 
 
 def _shard(job: Run, unit: str) -> Path:

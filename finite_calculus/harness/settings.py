@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
 
 
 class Frozen(BaseModel):
@@ -22,6 +22,12 @@ class LayerList:
     """Marks a field of layers: written as in 7,15 or 0-3, or `all` of the model's."""
 
 
+def _distinct(layers: tuple[int, ...]) -> tuple[int, ...]:
+    if not layers or len(set(layers)) != len(layers):
+        raise ValueError(f"`layers` must name at least one layer, each once; got {layers}.")
+    return layers
+
+
 class OptionName:
     """Marks a field whose option has another name than the field."""
 
@@ -29,7 +35,7 @@ class OptionName:
         self.name = name
 
 
-Layers = Annotated[tuple[int, ...], LayerList()]
+Layers = Annotated[tuple[int, ...], LayerList(), AfterValidator(_distinct)]
 # A place on the user's machine: an option, but no setting. What is read from it is hashed in the plan.
 Folder = Annotated[Path | None, Field(exclude=True)]
 
@@ -99,6 +105,16 @@ class ModelSettings(StudySettings):
     @field_serializer("model")
     def _saved_model(self, model: str) -> str:
         return portable_model(model)
+
+
+def require_layers(settings: StudySettings, depth: int) -> None:
+    """Refuse a layer that the model has not, in any field of layers."""
+    for name, field in type(settings).model_fields.items():
+        if any(isinstance(note, LayerList) for note in field.metadata):
+            wrong = [layer for layer in getattr(settings, name) if layer not in range(depth)]
+            if wrong:
+                model = getattr(settings, "model", "the model")
+                raise ValueError(f"`{name}` must lie in 0..{depth - 1} of {model}; got {wrong}.")
 
 
 def portable_model(model: str) -> str:

@@ -3,15 +3,16 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from finite_calculus.harness import directory
-from finite_calculus.harness.checks import CheckRow, totals
+from finite_calculus.harness.checks import CheckRow, failures, totals
 from finite_calculus.harness.claims import holders
 from finite_calculus.harness.records import gather, kinds_of, planned
 from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.rows import Tables
-from finite_calculus.harness.settings import ModelSettings
-from finite_calculus.harness.study import Replayable
+from finite_calculus.harness.settings import ModelSettings, StudySettings
+from finite_calculus.harness.study import Replayable, Study
 from finite_calculus.harness.subjects import gate_state
 
 
@@ -33,7 +34,7 @@ class Status:
     problems: tuple[str, ...]
     gate: str
     checks: int
-    failed: int
+    failed: dict[str, int]
     replay: str
     repeatable: bool
 
@@ -62,7 +63,8 @@ class Status:
             *([f"running   {', '.join(self.running)}"] if self.running else []),
             *([f"stages    {', '.join(self.stages)}"] if len(self.stages) > 1 else []),
             f"gate      {self.gate}",
-            f"checks    {self.checks} recorded, {self.failed} failed",
+            f"checks    {self.checks} recorded, {sum(self.failed.values())} failed",
+            *(f"FAILED    {name}: {count}" for name, count in self.failed.items()),
             f"replay    {self.replay}",
             f"root      {self.root[:12]}",
             *(f"problem   {line}" for line in self.problems),
@@ -82,7 +84,7 @@ def status(path: Path) -> Status:
     wrong = [line for survey in surveys for line in survey.problems]
     wrong += directory.foreign_entries(path, record, plans)
     tables = Tables(kinds_of(study), study.upgrade(settings, gather(path, list(done))))
-    checks, failed = totals(tables.rows(CheckRow))
+    checks = tables.rows(CheckRow)
     root = directory.root_hash(path, record, done)
     return Status(
         title=settings.title,
@@ -98,9 +100,9 @@ def status(path: Path) -> Status:
         running=tuple(holders(path)),
         problems=tuple(wrong),
         gate=_gate(path / directory.PREFLIGHT, isinstance(settings, ModelSettings)),
-        checks=checks,
-        failed=failed,
-        replay=_replay(path, record, root, isinstance(study, Replayable)),
+        checks=totals(checks)[0],
+        failed=failures(checks),
+        replay=_replay(path, record, root, study, settings),
         repeatable=study.repeatable,
     )
 
@@ -124,10 +126,18 @@ def _gate(path: Path, has_model: bool) -> str:
     return f"SHUT by {', '.join(failed)}" if failed else f"open, {number} checks"
 
 
-def _replay(path: Path, record: directory.RunRecord, root: str, replayable: bool) -> str:
+def _replay(
+    path: Path,
+    record: directory.RunRecord,
+    root: str,
+    study: Study[Any, Any],
+    settings: StudySettings,
+) -> str:
     target = path / directory.REPLAY
-    if not replayable:
+    if not isinstance(study, Replayable):
         return "none: the study records no predictions"
+    if not settings.captures:
+        return "none: the run kept no captures"
     if not target.exists():
         return "not done; `finite-calculus replay` recomputes every prediction"
     try:

@@ -44,6 +44,11 @@ class ModelSubject:
         return self.instrument.model
 
     @property
+    def layers(self) -> int:
+        """How deep the model is."""
+        return int(self.model.config.get_text_config(decoder=True).num_hidden_layers)
+
+    @property
     def context(self) -> int:
         """How many tokens the model takes."""
         config = self.model.config.get_text_config(decoder=True)
@@ -82,6 +87,8 @@ class ModelSubject:
 @dataclass(frozen=True)
 class NoSubject:
     """A study that brings everything itself."""
+
+    layers: None = None
 
     def describe(self) -> dict[str, str]:
         """How the processor computes: all that such a study depends on beside its code."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from finite_calculus.harness.checks import CheckRow, failure_words
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.records import SavedRun
 from finite_calculus.harness.tables import Table, as_csv, as_latex, as_markdown
@@ -21,6 +22,9 @@ def summary_files(saved: SavedRun) -> dict[str, bytes]:
         head += " (timings: another run gives other numbers)"
     if not saved.complete:
         head += " (INCOMPLETE: not every unit is finished)"
+    failed = failure_words(saved.records.rows(CheckRow))
+    if failed:
+        head += f" ({failed})"
     files = {
         "summary.md": f"# {head}\n\n" + "\n".join(as_markdown(table) for table in shown),
         "summary.tex": f"% {head}\n" + "\n".join(as_latex(table) for table in shown),

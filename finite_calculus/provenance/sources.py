@@ -20,27 +20,31 @@ OURS = ("finite_calculus", "native_checks", "proofs")
 Roots = Mapping[str, Iterable[str] | None]
 
 
-def source_digest(roots: Roots, *, also: tuple[str, ...] = ()) -> str:
-    """sha256 over all reachable modules, by name.
+def source_digests(roots: Roots, *, also: tuple[str, ...] = ()) -> dict[str, str]:
+    """sha256 of every module that counts, by name.
 
     `roots` maps a module to the definitions in it that count ("Class.method" or "function") with all that
     they use of their module, or to None for all of it; `also` names packages beside ours whose modules count.
+    Of a package that is only passed through on the way to a module, its statements with an effect count.
     """
-    whole = {name: _text(name) for name in reachable(roots, also=also)}
-    partial = {
-        f"{name}:{','.join(sorted(chosen))}": [syntax(node) for node in _closure(name, chosen)]
-        for name, chosen in roots.items()
-        if chosen is not None
-    }
-    return digest(whole | partial)
+    whole = reachable(roots, also=also)
+    digests = {name: digest(syntax(_tree(name)).encode()) for name in whole}
+    partial = {name: _closure(name, chosen) for name, chosen in roots.items() if chosen is not None}
+    for package in _packages((*whole, *roots)):
+        if package not in whole:
+            partial.setdefault(package, _effects(package))
+    texts = {name: [syntax(node) for node in nodes] for name, nodes in partial.items() if nodes}
+    return dict(sorted((digests | {name: digest(text) for name, text in texts.items()}).items()))
 
 
 def reachable(roots: Roots, *, also: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Names of the modules that count whole, sorted; modules of which only definitions count are not."""
+    """Names of the modules that count whole, sorted; modules of which only a part counts are not."""
     ours = (*OURS, *also)
     waiting = [name for name, chosen in roots.items() if chosen is None]
     for name, chosen in roots.items():
         waiting += [] if chosen is None else _imported(name, _closure(name, chosen))
+    for package in _packages(roots):
+        waiting += _imported(package, _effects(package))
     reached: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -48,6 +52,8 @@ def reachable(roots: Roots, *, also: tuple[str, ...] = ()) -> tuple[str, ...]:
             continue
         reached.add(name)
         waiting += [target for node in ast.walk(_tree(name)) for target in _targets(name, node)]
+        for package in _packages([name]):
+            waiting += _imported(package, _effects(package))
     return tuple(sorted(reached))
 
 
@@ -65,16 +71,38 @@ def syntax(node: Any) -> str:
     return f"{type(node).__name__}({' '.join(words)})"
 
 
+def _packages(modules: Iterable[str]) -> list[str]:
+    """The packages that importing modules passes through."""
+    parts = (module.split(".") for module in modules)
+    return sorted({".".join(names[:n]) for names in parts for n in range(1, len(names))})
+
+
+def _effects(module: str) -> list[ast.AST]:
+    """Statements of a module that do more than to bind a name when it is imported."""
+    return [node for node in _tree(module).body if _has_effect(node)]
+
+
+def _has_effect(node: ast.stmt) -> bool:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return bool(node.decorator_list)
+    if isinstance(node, ast.Assign):
+        return not all(isinstance(target, ast.Name | ast.Tuple) for target in node.targets)
+    if isinstance(node, ast.If):
+        return not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
+    if isinstance(node, ast.Expr):
+        return not isinstance(node.value, ast.Constant)
+    return not isinstance(node, ast.Import | ast.ImportFrom | ast.ClassDef | ast.AnnAssign)
+
+
 def _closure(module: str, definitions: Iterable[str]) -> list[ast.AST]:
     """Definitions of a module by their dotted names, with all of the module that they use, in its order.
 
     A name leads to the function, class or assignment of the module that binds it; `self.name` to the
-    method or assignment of the class.
+    method or assignment of the class. Statements with an effect count in any case.
     """
     body = _tree(module).body
-    waiting: list[tuple[ast.AST, Sequence[ast.stmt]]] = [
-        _definition(module, dotted) for dotted in sorted(definitions)
-    ]
+    waiting: list[tuple[ast.AST, Sequence[ast.stmt]]] = [(node, ()) for node in _effects(module)]
+    waiting += [_definition(module, dotted) for dotted in sorted(definitions)]
     nodes: dict[int, ast.AST] = {}
     while waiting:
         node, within = waiting.pop()
@@ -186,7 +214,3 @@ def _tree(module: str) -> ast.Module:
     if path is None:
         raise ValueError(f"`module` must be importable; there is no {module}.")
     return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def _text(module: str) -> str:
-    return digest(syntax(_tree(module)).encode())

@@ -19,7 +19,7 @@ from finite_calculus import rounding
 from proofs.numeric import audit_records, record_files, stability
 from proofs.numeric.audit_records import Result
 from proofs.numeric.checks import CHECKS, CheckResult, checks_of
-from proofs.numeric.comparison import BATCH, Comparison, Place, Tally
+from proofs.numeric.comparison import BATCH, CasePlace, ReferenceComparison, Tally
 from proofs.numeric.parallel import Progress, parallel
 from proofs.numeric.sources import fingerprint
 from proofs.numeric.stability import Stability, allowed_bits
@@ -63,7 +63,9 @@ def audit(
     """Audit each check in each dtype; with `out`, keep records there and skip what is already done."""
     jobs = jobs or os.cpu_count() or 1
     with contextlib.ExitStack() as stack:
-        records = stack.enter_context(record_files.writing(out)) if out else record_files.Records()
+        records = (
+            stack.enter_context(record_files.writing(out)) if out else record_files.AuditRecords()
+        )
 
         def keep(record: dict[str, Any]) -> None:
             records.audits[record["function"], record["dtype"]] = record
@@ -83,7 +85,7 @@ def audit(
             if record != saved:
                 keep(record)
             stability = None
-            if isinstance(CHECKS[name], Comparison):
+            if isinstance(CHECKS[name], ReferenceComparison):
                 work, stage = _sampling(name, dtype, cases, seed), f"{stage}, digits kept"
                 stability, part = _complete(work, saved.get("stability"), jobs, stage, progress)
                 if (whole := {**record, "stability": part}) != saved:
@@ -164,10 +166,10 @@ def _tally_piece(piece: _Piece) -> Tally:
     for number, start in enumerate(range(0, piece.cases, BATCH)):
         seed, count = piece.seed + number, min(BATCH, piece.cases - start)
         for index, sample in enumerate(CHECKS[piece.name].samples(piece.dtype, seed, count)):
-            tally.add(sample, Place(seed, count, index))
+            tally.add(sample, CasePlace(seed, count, index))
     return tally
 
 
 def _sample_piece(piece: _Piece) -> Stability:
-    check = cast(Comparison, CHECKS[piece.name])
+    check = cast(ReferenceComparison, CHECKS[piece.name])
     return stability.sample(check, piece.dtype, piece.cases, seed=piece.seed)

@@ -14,7 +14,7 @@ import numpy as np
 
 from proofs.numeric.cases import Batch
 from proofs.numeric.checks import CHECKS
-from proofs.numeric.comparison import Comparison, Place, Sample, Tally
+from proofs.numeric.comparison import CasePlace, ReferenceComparison, Sample, Tally
 from proofs.numeric.stability import Stability, lost_bits
 
 _PACKAGES = ("torch", "numpy", "python-flint")
@@ -25,14 +25,14 @@ Measured = TypeVar("Measured", Sample, float)
 
 
 @dataclass(frozen=True)
-class Replay(Generic[Measured]):
+class CaseReplay(Generic[Measured]):
     """A worst case of a record, measured again.
 
     `in_place` says whether the generator still draws it: it is then measured in the batch that it came
     from, so that torch takes the same paths; otherwise on its own.
     """
 
-    place: Place
+    place: CasePlace
     case: Batch
     in_place: bool
     measured: Measured
@@ -63,22 +63,22 @@ def kept(
     if earlier["cases"] < settings["cases"] or earlier != {**settings, "cases": earlier["cases"]}:
         return None
     fields = {name: saved[name] for name in kind.__dataclass_fields__}
-    fields["worst"] = Place(**fields["worst"]) if fields["worst"] else None
+    fields["worst"] = CasePlace(**fields["worst"]) if fields["worst"] else None
     if "slack" in fields:
         fields["slack"] = Counter({int(bin_): count for bin_, count in fields["slack"].items()})
     return kind(**fields)
 
 
-def replay(record: dict[str, Any]) -> Replay[Sample] | None:
+def replay(record: dict[str, Any]) -> CaseReplay[Sample] | None:
     """The case nearest to its bound or furthest beyond it, from the inputs that the record holds."""
     check = CHECKS[record["function"]]
     return _again(record, record, lambda batch, _: list(check.measure(batch)))
 
 
-def replay_stability(record: dict[str, Any]) -> Replay[float] | None:
+def replay_stability(record: dict[str, Any]) -> CaseReplay[float] | None:
     """The bits lost by the case that lost the most, from the inputs that the record holds."""
     check, dtype = CHECKS[record["function"]], record["dtype"]
-    if not isinstance(check, Comparison):
+    if not isinstance(check, ReferenceComparison):
         return None
     return _again(
         record,
@@ -91,17 +91,17 @@ def _again(
     record: dict[str, Any],
     part: dict[str, Any] | None,
     measure: Callable[[Batch, int], list[Measured]],
-) -> Replay[Measured] | None:
+) -> CaseReplay[Measured] | None:
     """The worst case of a part of a record; None if no case was worse than another."""
     if not part or part["worst"] is None:
         return None
-    place, saved = Place(**part["worst"]), part["inputs"]
+    place, saved = CasePlace(**part["worst"]), part["inputs"]
     batch = CHECKS[record["function"]].batch(record["dtype"], place.seed, place.count)
     index = place.index
     in_place = _saved(batch.only(index)) == saved
     if not in_place:
         batch, index = Batch(_arrays(saved["each"]), _arrays(saved["shared"])), 0
-    return Replay(place, batch.only(index), in_place, measure(batch, place.seed)[index])
+    return CaseReplay(place, batch.only(index), in_place, measure(batch, place.seed)[index])
 
 
 def _saved(batch: Batch) -> dict[str, Any]:

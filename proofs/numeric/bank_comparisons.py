@@ -5,7 +5,7 @@ from collections.abc import Callable
 import finite_calculus as fc
 from proofs.numeric import cases
 from proofs.numeric.cases import Case
-from proofs.numeric.comparison import Comparison
+from proofs.numeric.comparison import ReferenceComparison
 from proofs.references import bank as of_bank, restoration as of_cache
 
 
@@ -90,80 +90,82 @@ _PARTS: dict[str, tuple[str, ...]] = {
 
 BANK = [
     *(
-        Comparison(name, _on_bank(getattr(fc, name), *names), getattr(of_bank, name), cases.bank)
+        ReferenceComparison(
+            name, _on_bank(getattr(fc, name), *names), getattr(of_bank, name), cases.bank
+        )
         for name, names in _PARTS.items()
     ),
-    Comparison("freeze", lambda case: _frozen(case).output, of_bank.output, cases.bank),
-    Comparison(
+    ReferenceComparison("freeze", lambda case: _frozen(case).output, of_bank.output, cases.bank),
+    ReferenceComparison(
         "rotary_remainder",
         _on_bank(fc.rotary_remainder, "linear_delta"),
         of_bank.positional_jacobian,
         cases.bank,
     ),
-    Comparison(
+    ReferenceComparison(
         "deletion_response",
         _on_bank(fc.deletion_response, "removed"),
         of_bank.deletion_response,
         cases.deletions,
     ),
-    Comparison(
+    ReferenceComparison(
         "deletion_jacobian",
         _on_bank(fc.deletion_jacobian, "removed"),
         of_bank.deletion_jacobian,
         cases.deletions,
     ),
-    Comparison(
+    ReferenceComparison(
         "restoration_response", _restorations, of_bank.restoration_response, cases.full_bank
     ),
-    Comparison(
+    ReferenceComparison(
         "PreparedGroups.response",
         _on_groups("response", "group_scores", "group_values"),
         of_bank.sparse_response,
         cases.groups,
     ),
-    Comparison(
+    ReferenceComparison(
         "PreparedGroups.divergence",
         _on_groups("divergence", "group_scores"),
         of_bank.sparse_divergence,
         cases.groups,
     ),
-    Comparison(
+    ReferenceComparison(
         "PreparedGroups.total_variation",
         _on_groups("total_variation", "group_scores"),
         of_bank.sparse_total_variation,
         cases.groups,
     ),
-    Comparison(
+    ReferenceComparison(
         "PreparedGroups.deletion",
         _on_groups("deletion"),
         lambda num, **case: of_bank.deletion_response(num, **_removed(case)),
         cases.proper_groups,
     ),
-    Comparison(
+    ReferenceComparison(
         "Bank.output",
         lambda case: fc.read_bank(case["scores"], case["values"]).output,
         of_bank.output,
         cases.full_bank,
     ),
-    Comparison(
+    ReferenceComparison(
         "prepare_spans.response",
         _on_spans("response", "group_scores", "group_values"),
         of_bank.sparse_response,
         cases.spans,
     ),
-    Comparison(
+    ReferenceComparison(
         "prepare_spans.deletion",
         _on_spans("deletion"),
         lambda num, **case: of_bank.deletion_response(num, **_removed(case)),
         cases.proper_spans,
     ),
-    Comparison(
+    ReferenceComparison(
         "prepare_singles.response",
         _on_singles("response", "score_delta", "value_delta"),
         of_bank.restoration_response,
         cases.full_bank,
     ),
-    Comparison(
+    ReferenceComparison(
         "prepare_singles.deletion",
         _on_singles("deletion"),
         lambda num, **case: of_bank.deletion_response(num, **_each_removed(case)),
@@ -172,7 +174,7 @@ BANK = [
 ]
 
 CACHE = [
-    Comparison(
+    ReferenceComparison(
         f"restoration_scores.{name}",
         _restoration_scores(name.replace("_", "-")),
         getattr(of_cache, name),

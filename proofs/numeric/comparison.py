@@ -1,6 +1,6 @@
 """Checks of a torch function, case by case, each against a bound that is derived and never chosen.
 
-A `Comparison` holds a function against its reference: the computation runs on tracked tensors, so
+A `ReferenceComparison` holds a function against its reference: the computation runs on tracked tensors, so
 that its own running error analysis says how far it may be off, and the reference is proven in Arb
 balls. A `Property` holds a function to what it promises where there is no reference to subtract:
 certificates are true, codes are in range, ratios are achieved. Both draw their cases in batches. A
@@ -69,7 +69,7 @@ class _BatchedCheck(ABC):
 
 
 @dataclass(frozen=True)
-class Comparison(_BatchedCheck):
+class ReferenceComparison(_BatchedCheck):
     """A torch function, how to call it on a case, its reference and where its inputs come from.
 
     With `batched` the call takes a whole batch, cases first; otherwise one case at a time.
@@ -122,11 +122,11 @@ class Property(_BatchedCheck):
             yield Sample([actual for actual, _ in pairs], [allowed for _, allowed in pairs])
 
 
-Check = Comparison | Property
+Check = ReferenceComparison | Property
 
 
 @dataclass(frozen=True)
-class Place:
+class CasePlace:
     """Where a case is: the batch that `seed` and `count` draw, and its index in it."""
 
     seed: int
@@ -150,12 +150,12 @@ class Tally:
     cases: int = 0
     violations: int = 0
     worst_over_bound: float = 0.0
-    worst: Place | None = None
+    worst: CasePlace | None = None
     worst_relative: float = 0.0
     reference_bits: int = 0
     slack: Counter[int] = field(default_factory=Counter)
 
-    def add(self, sample: Sample, place: Place) -> None:
+    def add(self, sample: Sample, place: CasePlace) -> None:
         """Count one case."""
         over = sample.over_bound
         self.cases += 1
@@ -197,7 +197,7 @@ def run(check: Check, dtype: str, cases: int, *, seed: int = 0) -> Tally:
     for number, start in enumerate(range(0, cases, size)):
         count = min(size, cases - start)
         for index, sample in enumerate(check.samples(dtype, seed + number, count)):
-            tally.add(sample, Place(seed + number, count, index))
+            tally.add(sample, CasePlace(seed + number, count, index))
     return tally
 
 

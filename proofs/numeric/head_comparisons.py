@@ -5,7 +5,7 @@ from collections.abc import Callable
 import finite_calculus as fc
 from proofs.numeric import head_cases
 from proofs.numeric.cases import Case
-from proofs.numeric.comparison import Comparison
+from proofs.numeric.comparison import ReferenceComparison
 from proofs.references import effective as of_affine, rotary as of_rotary
 
 
@@ -65,14 +65,20 @@ def _cells(case: Case) -> fc.PhaseContext:
 
 
 ROTARY = [
-    Comparison("phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, head_cases.arguments),
-    Comparison("phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, head_cases.arguments),
+    ReferenceComparison(
+        "phi1", lambda case: fc.phi1(case["x"]), of_affine.phi1, head_cases.arguments
+    ),
+    ReferenceComparison(
+        "phi2", lambda case: fc.phi2(case["x"]), of_affine.phi2, head_cases.arguments
+    ),
     *(
-        Comparison(name, _on_vector(getattr(fc, name)), getattr(of_rotary, name), head_cases.rotary)
+        ReferenceComparison(
+            name, _on_vector(getattr(fc, name)), getattr(of_rotary, name), head_cases.rotary
+        )
         for name in ("rotate", "displacement", "tangent", "phi1_rotary")
     ),
     *(
-        Comparison(
+        ReferenceComparison(
             name,
             _on_vector(getattr(fc, name), band=False),
             getattr(of_rotary, name),
@@ -81,127 +87,131 @@ ROTARY = [
         for name in ("chord_norm", "tangent_norm")
     ),
     *(
-        Comparison(name, _on_keys(getattr(fc, name)), getattr(of_rotary, name), head_cases.rotary)
+        ReferenceComparison(
+            name, _on_keys(getattr(fc, name)), getattr(of_rotary, name), head_cases.rotary
+        )
         for name in ("key_shift_scores", "key_shift_scores_linear", "key_shift_scores_remainder")
     ),
 ]
 
 AFFINE = [
-    Comparison("affine_features", _features, _features_reference, head_cases.projected),
-    Comparison(
+    ReferenceComparison("affine_features", _features, _features_reference, head_cases.projected),
+    ReferenceComparison(
         "EffectiveWeights.output",
         lambda case: _weights(case).output,
         of_affine.output,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "EffectiveWeights.coefficients",
         lambda case: _weights(case).coefficients,
         of_affine.coefficients,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "effective_weights",
         lambda case: _weights(case).matrix,
         of_affine.matrix,
         head_cases.affine,
     ),
-    Comparison("anchor_residual", _anchor_residual, of_affine.anchor_residual, head_cases.affine),
-    Comparison(
+    ReferenceComparison(
+        "anchor_residual", _anchor_residual, of_affine.anchor_residual, head_cases.affine
+    ),
+    ReferenceComparison(
         "curvature",
         lambda case: fc.curvature(case["query_input"], case["features"], case["reference"]),
         of_affine.curvature,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "log_ratios",
         lambda case: fc.log_ratios(case["query_input"], case["features"], case["pairs"]),
         of_affine.log_ratios,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "project",
         lambda case: fc.project(case["head_writes"], case["output_projection"]),
         of_affine.project,
         head_cases.projected,
     ),
-    Comparison(
+    ReferenceComparison(
         "contract",
         lambda case: fc.contract(case["head_writes"], case["output_projection"], case["gradient"]),
         of_affine.contract,
         head_cases.projected,
     ),
-    Comparison(
+    ReferenceComparison(
         "restoration_benefit",
         lambda case: fc.restoration_benefit(case["error"], case["change"]),
         of_affine.restoration_benefit,
         head_cases.projected,
     ),
-    Comparison(
+    ReferenceComparison(
         "head_gradient",
         lambda case: fc.head_gradient(case["output_projection"], case["gradient"]),
         of_affine.head_gradient,
         head_cases.projections,
         batched=False,
     ),
-    Comparison(
+    ReferenceComparison(
         "generator",
         lambda case: fc.generator(_planes(case)),
         of_affine.generator,
         head_cases.generators,
         batched=False,
     ),
-    Comparison(
+    ReferenceComparison(
         "relative_features",
         lambda case: fc.relative_features(case["features"], case["reference"]),
         of_affine.relative_features,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "reference_key_gauge",
         lambda case: fc.reference_key_gauge(case["features"], case["reference"]),
         of_affine.reference_key_gauge,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "mean_key_gauge",
         lambda case: fc.mean_key_gauge(case["features"], mask=case["mask"]),
         of_affine.mean_key_gauge,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "key_shift_gauge",
         lambda case: fc.key_shift_gauge(case["projection"], case["key_shift"]),
         of_affine.key_shift_gauge,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "residual_write",
         lambda case: fc.residual_write(case["residual"], _weights(case), case["head_projection"]),
         of_affine.residual_write,
         head_cases.affine,
     ),
-    Comparison(
+    ReferenceComparison(
         "augment",
         lambda case: fc.augment(case["query_input"]),
         of_affine.augment,
         head_cases.affine,
     ),
-    Comparison("phase_context", _cells, of_affine.phase_context, head_cases.cells),
-    Comparison(
+    ReferenceComparison("phase_context", _cells, of_affine.phase_context, head_cases.cells),
+    ReferenceComparison(
         "signed_projections",
         lambda case: fc.signed_projections(_cells(case)),
         of_affine.signed_projections,
         head_cases.cells,
         batched=False,
     ),
-    Comparison(
+    ReferenceComparison(
         "regression_step",
         lambda case: fc.regression_step(case["inputs"], case["targets"]),
         of_affine.regression_step,
         head_cases.episode,
     ),
-    Comparison(
+    ReferenceComparison(
         "aligned_rate",
         lambda case: fc.aligned_rate(case["predictions"], case["reference"]),
         of_affine.aligned_rate,

@@ -27,21 +27,21 @@ class RecordsError(ValueError):
 
 
 @dataclass
-class Records:
+class AuditRecords:
     """All records of a folder: audits by check and precision, sweeps by kernel."""
 
     audits: dict[tuple[str, str], Row] = field(default_factory=dict)
     sweeps: dict[str, Row] = field(default_factory=dict)
 
 
-def read(folder: Path) -> Records:
+def read(folder: Path) -> AuditRecords:
     """The records of a folder, none if there is no folder; raises if a table is damaged."""
     path = folder / MANIFEST
     if not path.exists():
         strays = [name for name in (AUDITS, WORST, SWEEPS) if (folder / name).exists()]
         if strays:
             raise _damage(folder, f"{', '.join(strays)} without {MANIFEST}")
-        return Records()
+        return AuditRecords()
     try:
         manifest = json.loads(path.read_text())
         tables = {name: _table(folder, name, manifest[name]) for name in (AUDITS, WORST, SWEEPS)}
@@ -49,10 +49,10 @@ def read(folder: Path) -> Records:
         audits = {key: _join(row, inputs[key]) for row in tables[AUDITS] if (key := _key(row))}
     except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise _damage(folder, f"{type(error).__name__}: {error}") from None
-    return Records(audits, {row["kernel"]: row for row in tables[SWEEPS]})
+    return AuditRecords(audits, {row["kernel"]: row for row in tables[SWEEPS]})
 
 
-def write(folder: Path, records: Records) -> None:
+def write(folder: Path, records: AuditRecords) -> None:
     """Write every table whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     pairs = [_split(records.audits[key]) for key in sorted(records.audits)]
@@ -72,7 +72,7 @@ def write(folder: Path, records: Records) -> None:
 
 
 @contextlib.contextmanager
-def writing(folder: Path) -> Iterator[Records]:
+def writing(folder: Path) -> Iterator[AuditRecords]:
     """The records of a folder while no other process may write there."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)

@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb
 
 from proofs.numeric.cases import Batch
-from proofs.numeric.comparison import DTYPES, Comparison, Place, as_lists
+from proofs.numeric.comparison import DTYPES, CasePlace, ReferenceComparison, as_lists
 from proofs.references import effective
 from proofs.references.numbers import arb_precision, prove
 
@@ -43,14 +43,14 @@ class Stability:
     allowed: float
     cases: int = 0
     bits: float = 0.0
-    worst: Place | None = None
+    worst: CasePlace | None = None
 
     @property
     def holds(self) -> bool:
         """Whether every case kept its digits."""
         return self.bits < self.allowed
 
-    def add(self, bits: float, place: Place) -> None:
+    def add(self, bits: float, place: CasePlace) -> None:
         """Count one case."""
         self.cases += 1
         if not bits <= self.bits:
@@ -68,18 +68,18 @@ def allowed_bits(dtype: str) -> float:
     return -math.log2(np.finfo(DTYPES[dtype]).eps) / 2
 
 
-def sample(check: Comparison, dtype: str, cases: int, *, seed: int = 0) -> Stability:
+def sample(check: ReferenceComparison, dtype: str, cases: int, *, seed: int = 0) -> Stability:
     """Measure cases of a check, in batches with a seed each."""
     stability = Stability(allowed_bits(dtype))
     for number, start in enumerate(range(0, cases, BATCH)):
         here, count = seed + number, min(BATCH, cases - start)
         losses = lost_bits(check, dtype, check.batch(dtype, here, count), seed=here)
         for index, bits in enumerate(losses):
-            stability.add(bits, Place(here, count, index))
+            stability.add(bits, CasePlace(here, count, index))
     return stability
 
 
-def lost_bits(check: Comparison, dtype: str, batch: Batch, *, seed: int) -> list[float]:
+def lost_bits(check: ReferenceComparison, dtype: str, batch: Batch, *, seed: int) -> list[float]:
     """For every case, the most bits that an entry of its result has lost; 0 or less if none has."""
     info = np.finfo(DTYPES[dtype])
     rng = np.random.default_rng((seed, 1))
@@ -120,7 +120,7 @@ def _moved(batch: Batch, dtype: np.dtype, rng: np.random.Generator) -> Batch:
     return Batch(*[{name: move(item) for name, item in part.items()} for part in parts])
 
 
-def _exact(check: Comparison, batch: Batch, index: int) -> list[arb]:
+def _exact(check: ReferenceComparison, batch: Batch, index: int) -> list[arb]:
     return prove(check.reference, as_lists(batch.case(index)))[0]
 
 

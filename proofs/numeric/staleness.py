@@ -11,7 +11,7 @@ from pathlib import Path
 from proofs.numeric import exhaustive, record_files, stability
 from proofs.numeric.audit import sources
 from proofs.numeric.checks import CHECKS
-from proofs.numeric.comparison import DTYPES, Comparison
+from proofs.numeric.comparison import DTYPES, ReferenceComparison
 from proofs.numeric.record_files import Row
 
 # Cases of a check that has no record yet.
@@ -62,7 +62,7 @@ def _of_audit(name: str, row: Row | None) -> str | None:
         return "there is no record"
     if row["settings"]["sources"] != sources(name):
         return "its code has changed"
-    if not isinstance(CHECKS[name], Comparison):
+    if not isinstance(CHECKS[name], ReferenceComparison):
         return None
     if "stability" not in row:
         return "no case was held against the problem"

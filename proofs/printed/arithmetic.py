@@ -28,7 +28,7 @@ _NUMBER = re.compile(
 
 
 @dataclass(frozen=True)
-class Interval:
+class Enclosure:
     """All rationals from `low` to `high`, both included."""
 
     low: Fraction
@@ -38,29 +38,29 @@ class Interval:
         if self.low > self.high:
             raise ValueError(f"`low` must not exceed `high`; got {self.low} and {self.high}.")
 
-    def __add__(self, other: "Interval") -> "Interval":
-        return Interval(self.low + other.low, self.high + other.high)
+    def __add__(self, other: "Enclosure") -> "Enclosure":
+        return Enclosure(self.low + other.low, self.high + other.high)
 
-    def __neg__(self) -> "Interval":
-        return Interval(-self.high, -self.low)
+    def __neg__(self) -> "Enclosure":
+        return Enclosure(-self.high, -self.low)
 
-    def __sub__(self, other: "Interval") -> "Interval":
+    def __sub__(self, other: "Enclosure") -> "Enclosure":
         return self + -other
 
-    def __mul__(self, other: "Interval") -> "Interval":
+    def __mul__(self, other: "Enclosure") -> "Enclosure":
         corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
-        return Interval(min(corners), max(corners))
+        return Enclosure(min(corners), max(corners))
 
-    def __truediv__(self, other: "Interval") -> "Interval":
+    def __truediv__(self, other: "Enclosure") -> "Enclosure":
         if other.low <= 0 <= other.high:
             raise ValueError(f"a divisor must exclude zero; got [{other.low}, {other.high}].")
-        return self * Interval(1 / other.high, 1 / other.low)
+        return self * Enclosure(1 / other.high, 1 / other.low)
 
-    def __abs__(self) -> "Interval":
+    def __abs__(self) -> "Enclosure":
         ends = sorted((abs(self.low), abs(self.high)))
-        return Interval(Fraction(0) if self.low <= 0 <= self.high else ends[0], ends[1])
+        return Enclosure(Fraction(0) if self.low <= 0 <= self.high else ends[0], ends[1])
 
-    def meets(self, other: "Interval") -> bool:
+    def meets(self, other: "Enclosure") -> bool:
         """Whether the two share a number."""
         return self.low <= other.high and other.low <= self.high
 
@@ -70,8 +70,8 @@ class FigureResult:
     """The verdict on one figure."""
 
     figure: Figure
-    derived: Interval
-    printed: Interval
+    derived: Enclosure
+    printed: Enclosure
     consistent: bool
 
 
@@ -101,7 +101,7 @@ def unexpected(
     return sorted(inconsistent ^ set(known))
 
 
-def read(text: str) -> Interval:
+def read(text: str) -> Enclosure:
     """The numbers that round to `text`, such as 0.02808, 50.9%, 4.37e-6, or exactly 92,160."""
     match = _NUMBER.fullmatch(text)
     if match is None:
@@ -113,7 +113,7 @@ def read(text: str) -> Interval:
     unit = Fraction(10) ** (int(power or 0) - len(decimals)) / (100 if match["percent"] else 1)
     digits = int(match["sign"] + match["whole"].replace(",", "") + decimals)
     half = Fraction(0) if exact else unit / 2
-    return Interval(digits * unit - half, digits * unit + half)
+    return Enclosure(digits * unit - half, digits * unit + half)
 
 
 def _named(table: Mapping[str, Callable], name: str, field: str) -> Callable:
@@ -122,36 +122,41 @@ def _named(table: Mapping[str, Callable], name: str, field: str) -> Callable:
     return table[name]
 
 
-_ONE = Interval(Fraction(1), Fraction(1))
-_ZERO = Interval(Fraction(0), Fraction(0))
+_ONE = Enclosure(Fraction(1), Fraction(1))
+_ZERO = Enclosure(Fraction(0), Fraction(0))
 
 
-def _reduction(part: Interval, whole: Interval) -> Interval:
+def _reduction(part: Enclosure, whole: Enclosure) -> Enclosure:
     return _ONE - part / whole
 
 
-def _mean(*terms: Interval) -> Interval:
+def _mean(*terms: Enclosure) -> Enclosure:
     return sum(terms, _ZERO) / _count(len(terms))
 
 
-def _clearance(value: Interval, low: Interval, high: Interval) -> Interval:
+def _clearance(value: Enclosure, low: Enclosure, high: Enclosure) -> Enclosure:
     """How far inside [low, high] the value lies; positive when it does."""
     return _least([value - low, high - value])
 
 
-def _slack(left: Interval, right: Interval, *allowance: Interval) -> Interval:
+def _slack(left: Enclosure, right: Enclosure, *allowance: Enclosure) -> Enclosure:
     return sum(allowance, _ZERO) - abs(left - right)
 
 
-def angle(shift: Interval, base: Interval, width: Interval, plane: Interval) -> Interval:
+def angle(
+    shift: Enclosure,
+    base: Enclosure,
+    width: Enclosure,
+    plane: Enclosure,
+) -> Enclosure:
     """shift · base^(-2·plane/width), tab:angles; all four must be exact whole numbers."""
     whole = [_whole(x) for x in (shift, base, width, plane)]
     with flint.ctx.workprec(128):
         ball = whole[0] * flint.arb(whole[1]) ** (flint.arb(-2 * whole[3]) / whole[2])
-        return Interval(*(_rational(end) for end in (ball.lower(), ball.upper())))
+        return Enclosure(*(_rational(end) for end in (ball.lower(), ball.upper())))
 
 
-def _whole(value: Interval) -> int:
+def _whole(value: Enclosure) -> int:
     if value.low != value.high or value.low.denominator != 1:
         raise ValueError(f"an angle needs whole numbers; got [{value.low}, {value.high}].")
     return value.low.numerator
@@ -162,36 +167,36 @@ def _rational(end: flint.arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-def _count(number: int) -> Interval:
-    return Interval(Fraction(number), Fraction(number))
+def _count(number: int) -> Enclosure:
+    return Enclosure(Fraction(number), Fraction(number))
 
 
-def _only(rows: Sequence[Interval]) -> Interval:
+def _only(rows: Sequence[Enclosure]) -> Enclosure:
     if len(rows) != 1:
         raise ValueError(f"`inputs` must be one row unless `across` joins them; got {len(rows)}.")
     return rows[0]
 
 
-def _least(rows: Sequence[Interval]) -> Interval:
-    return Interval(min(x.low for x in rows), min(x.high for x in rows))
+def _least(rows: Sequence[Enclosure]) -> Enclosure:
+    return Enclosure(min(x.low for x in rows), min(x.high for x in rows))
 
 
-def _most(rows: Sequence[Interval]) -> Interval:
-    return Interval(max(x.low for x in rows), max(x.high for x in rows))
+def _most(rows: Sequence[Enclosure]) -> Enclosure:
+    return Enclosure(max(x.low for x in rows), max(x.high for x in rows))
 
 
-def _middle_sign(value: Interval) -> int:
+def _middle_sign(value: Enclosure) -> int:
     """The sign that the printed digits show, which is that of the interval's middle."""
     middle = value.low + value.high
     return (middle > 0) - (middle < 0)
 
 
-def _multiple(derived: Interval, printed: Interval) -> bool:
+def _multiple(derived: Enclosure, printed: Enclosure) -> bool:
     """Whether some whole multiple of the exact `derived` rounds to `printed`."""
     return ceil(printed.low / derived.low) <= floor(printed.high / derived.low)
 
 
-FORMULAS: Mapping[str, Callable[..., Interval]] = {
+FORMULAS: Mapping[str, Callable[..., Enclosure]] = {
     "value": lambda value: value,
     "reduction": _reduction,
     "excess": lambda part, whole: part / whole - _ONE,
@@ -209,7 +214,7 @@ FORMULAS: Mapping[str, Callable[..., Interval]] = {
     "angle": angle,
 }
 
-ACROSS: Mapping[str, Callable[[Sequence[Interval]], Interval]] = {
+ACROSS: Mapping[str, Callable[[Sequence[Enclosure]], Enclosure]] = {
     "only": _only,
     "minimum": _least,
     "maximum": _most,
@@ -219,8 +224,8 @@ ACROSS: Mapping[str, Callable[[Sequence[Interval]], Interval]] = {
 
 # `identical` is for figures copied or counted, where a neighbouring last digit is an error
 # although its interval touches; the other relations allow for rounding on both sides.
-RELATIONS: Mapping[str, Callable[[Interval, Interval], bool]] = {
-    "meets": Interval.meets,
+RELATIONS: Mapping[str, Callable[[Enclosure, Enclosure], bool]] = {
+    "meets": Enclosure.meets,
     "identical": lambda derived, printed: derived == printed,
     "above": lambda derived, printed: derived.high > printed.low,
     "below": lambda derived, printed: derived.low < printed.high,

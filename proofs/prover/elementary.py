@@ -14,7 +14,7 @@ from typing import cast
 
 import sympy as sp
 
-from proofs.prover.sums import Certificate, Hypothesis, prove, substitute
+from proofs.prover.sums import Hypothesis, ProofCertificate, prove, substitute
 
 
 def prove_elementary(
@@ -23,7 +23,7 @@ def prove_elementary(
     rhs: sp.Expr,
     hypotheses: Sequence[Hypothesis] = (),
     nonzero: Iterable[sp.Expr] = (),
-) -> Certificate:
+) -> ProofCertificate:
     """A certificate of lhs = rhs as a polynomial identity in the functions that occur."""
     exprs = [_expand(expr) for expr in (lhs, rhs, *(e for pair in hypotheses for e in pair))]
     nonzero = [_expand(expr) for expr in nonzero]
@@ -41,7 +41,7 @@ def prove_integral(
     antiderivative: sp.Expr,
     hypotheses: Sequence[Hypothesis] = (),
     nonzero: Sequence[sp.Expr] = (),
-) -> Certificate:
+) -> ProofCertificate:
     """A certificate of factor·∫ f = rhs, given A with A' = factor·f."""
     factors = sp.Mul.make_args(lhs)
     integrals = [factor for factor in factors if isinstance(factor, sp.Integral)]
@@ -59,7 +59,7 @@ def prove_integral(
     )
     result = prove_elementary(name, upper_value - lower_value, rhs, hypotheses, nonzero)
     note = f"antiderivative {sp.sstr(antiderivative)}"
-    return Certificate(
+    return ProofCertificate(
         name,
         result.residual,
         result.terms,

@@ -1,6 +1,6 @@
 """Numbers for the exact models: rational matrices, and one evaluator over two number contexts.
 
-`Exact` works in rationals and refuses a transcendental value; `Interval` works in 200-bit
+`Exact` works in rationals and refuses a transcendental value; `IntervalArithmetic` works in 200-bit
 intervals, where two values are compared by whether zero lies in the difference. There is no
 tolerance in either.
 """
@@ -117,7 +117,7 @@ class Exact:
         return value == 0
 
 
-class Interval:
+class IntervalArithmetic:
     """Intervals of 200 bits: `is_zero` says that zero is not excluded."""
 
     name = "interval"
@@ -140,7 +140,7 @@ class Interval:
         return 0 in value
 
 
-Context = Exact | Interval
+Context = Exact | IntervalArithmetic
 
 
 def evaluate(

@@ -13,7 +13,7 @@ from typing import Any
 
 import sympy as sp
 
-from proofs.prover.sums import Certificate, Hypothesis, Index, S, is_indexed, prove, substitute
+from proofs.prover.sums import Hypothesis, Index, ProofCertificate, S, is_indexed, prove, substitute
 
 Word = tuple["Letter", ...]
 # (the commuting monomial under the sum, the word); the monomial is None outside a sum.
@@ -67,7 +67,7 @@ def prove_matrices(
     rhs: sp.Expr,
     hypotheses: Sequence[Hypothesis] = (),
     nonzero: Iterable[sp.Expr] = (),
-) -> Certificate:
+) -> ProofCertificate:
     """A certificate of lhs = rhs; the first word whose coefficient is not zero is its refusal."""
     rules, commuting = _split(hypotheses)
     for pivot, value in commuting:
@@ -83,14 +83,14 @@ def prove_matrices(
             if cofactor != 0
         ]
         if not part.ok:
-            return Certificate(
+            return ProofCertificate(
                 name,
                 part.residual,
                 (),
                 notes=tuple(notes),
                 refusal=f"the coefficient of {_show(key)} is not zero: {part.refusal}",
             )
-    return Certificate(name, sp.Integer(0), notes=tuple(notes))
+    return ProofCertificate(name, sp.Integer(0), notes=tuple(notes))
 
 
 def _split(hypotheses: Sequence[Hypothesis]) -> tuple[dict[Key, Words], list[Hypothesis]]:

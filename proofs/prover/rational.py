@@ -23,7 +23,7 @@ from proofs.prover.exact import (
     RUNNING,
     Context,
     Exact,
-    Interval,
+    IntervalArithmetic,
     Matrix,
     TranscendentalError,
     evaluate,
@@ -188,7 +188,7 @@ def _with_context(run: Callable[[Context], Any]) -> tuple[str, Any]:
     try:
         return Exact.name, run(Exact())
     except TranscendentalError:
-        return Interval.name, run(Interval())
+        return IntervalArithmetic.name, run(IntervalArithmetic())
 
 
 def _compare(statement: Statement, env: Environment) -> tuple[bool, str]:

@@ -12,7 +12,7 @@ from typing import cast
 
 import sympy as sp
 
-from proofs.prover.sums import Certificate
+from proofs.prover.sums import ProofCertificate
 
 ORDER = sp.Symbol("k", integer=True, nonnegative=True)
 
@@ -28,7 +28,7 @@ class _Coefficients:
         return self.low[order] if order < len(self.low) else self.general.subs(ORDER, order)
 
 
-def prove_series(name: str, lhs: sp.Expr, rhs: sp.Expr, variable: sp.Symbol) -> Certificate:
+def prove_series(name: str, lhs: sp.Expr, rhs: sp.Expr, variable: sp.Symbol) -> ProofCertificate:
     """A certificate of lhs = rhs coefficient by coefficient; the residual is the first non-zero."""
     left, right = _read(sp.expand(lhs), variable), _read(sp.expand(rhs), variable)
     exceptional = max(len(left.low), len(right.low))
@@ -36,7 +36,7 @@ def prove_series(name: str, lhs: sp.Expr, rhs: sp.Expr, variable: sp.Symbol) -> 
     differences.append(sp.combsimp(left.general - right.general))
     note = f"coefficients of {variable}^k for every k ≥ {exceptional}, and each one below"
     wrong = [difference for difference in differences if difference != 0]
-    return Certificate(
+    return ProofCertificate(
         name,
         wrong[0] if wrong else sp.Integer(0),
         notes=(note,),

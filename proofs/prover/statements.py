@@ -15,9 +15,9 @@ import sympy as sp
 from proofs.prover.elementary import prove_elementary, prove_integral
 from proofs.prover.matrices import prove_matrices
 from proofs.prover.series import prove_series
-from proofs.prover.sums import Certificate, Hypothesis, prove, prove_nonnegative
+from proofs.prover.sums import Hypothesis, ProofCertificate, prove, prove_nonnegative
 
-Method = Callable[["Statement"], Certificate]
+Method = Callable[["Statement"], ProofCertificate]
 # Called with the environment of the exact model and a seeded generator.
 Sampler = Callable[..., Any]
 Definition = sp.Expr | Sampler
@@ -33,7 +33,7 @@ SCALAR = "every real argument"
 class Sums:
     """Cofactor certificate over the linear functional S."""
 
-    def __call__(self, statement: Statement) -> Certificate:
+    def __call__(self, statement: Statement) -> ProofCertificate:
         s = statement
         return prove(s.name, s.lhs, s.rhs, s.hypotheses, s.nonzero)
 
@@ -45,7 +45,7 @@ class Nonnegative:
     witness: tuple[tuple[sp.Expr, tuple[sp.Expr, ...]], ...]
     pointwise: bool = False
 
-    def __call__(self, statement: Statement) -> Certificate:
+    def __call__(self, statement: Statement) -> ProofCertificate:
         s = statement
         return prove_nonnegative(
             s.name,
@@ -62,7 +62,7 @@ class Nonnegative:
 class Elementary:
     """Derivatives and identities in exp, log, sin, cos; a rotary plane through J² = −1."""
 
-    def __call__(self, statement: Statement) -> Certificate:
+    def __call__(self, statement: Statement) -> ProofCertificate:
         s = statement
         return prove_elementary(s.name, s.lhs, s.rhs, s.hypotheses, s.nonzero)
 
@@ -73,7 +73,7 @@ class Antiderivative:
 
     antiderivative: sp.Expr
 
-    def __call__(self, statement: Statement) -> Certificate:
+    def __call__(self, statement: Statement) -> ProofCertificate:
         s = statement
         return prove_integral(s.name, s.lhs, s.rhs, self.antiderivative, s.hypotheses, s.nonzero)
 
@@ -82,7 +82,7 @@ class Antiderivative:
 class Matrices:
     """Non-commuting letters with rewriting rules as hypotheses."""
 
-    def __call__(self, statement: Statement) -> Certificate:
+    def __call__(self, statement: Statement) -> ProofCertificate:
         s = statement
         return prove_matrices(s.name, s.lhs, s.rhs, s.hypotheses, s.nonzero)
 
@@ -93,7 +93,7 @@ class Series:
 
     variable: sp.Symbol
 
-    def __call__(self, statement: Statement) -> Certificate:
+    def __call__(self, statement: Statement) -> ProofCertificate:
         return prove_series(statement.name, statement.lhs, statement.rhs, self.variable)
 
 
@@ -118,7 +118,7 @@ class Statement:
     model: tuple[tuple[Any, Definition], ...] = ()
     smallest: int = 1
 
-    def prove(self) -> Certificate:
+    def prove(self) -> ProofCertificate:
         """The certificate of this statement; its `ok` is the verdict."""
         return self.method(self)
 

@@ -97,7 +97,7 @@ def _monomial(factor: sp.Expr) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class ProofCertificate:
     """residual = Σ cofactor·condition, over denominators that are declared non-zero."""
 
     name: str
@@ -134,7 +134,7 @@ def prove(
     rhs: sp.Expr,
     hypotheses: Sequence[Hypothesis] = (),
     nonzero: Iterable[sp.Expr] = (),
-) -> Certificate:
+) -> ProofCertificate:
     """A certificate of lhs = rhs from hypotheses pivot = value.
 
     A pivot that is an `Index` is a definition for every j and is substituted; any other pivot is a
@@ -169,7 +169,7 @@ def prove(
         if undeclared:
             refusal = f"not declared non-zero: {', '.join(map(sp.sstr, undeclared))}"
     terms = tuple(zip(cofactors, conditions, strict=True))
-    return Certificate(name, numerator, terms, denominator, notes, refusal)
+    return ProofCertificate(name, numerator, terms, denominator, notes, refusal)
 
 
 def prove_nonnegative(
@@ -181,7 +181,7 @@ def prove_nonnegative(
     nonzero: Iterable[sp.Expr] = (),
     *,
     pointwise: bool = False,
-) -> Certificate:
+) -> ProofCertificate:
     """A certificate of gap = Σ coefficient·S[Π factors], each of them ≥ 0 by a declared fact.
 
     With `pointwise` the products stand for one j and are not summed.

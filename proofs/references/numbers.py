@@ -40,27 +40,22 @@ class ArbNumbers:
 
     @staticmethod
     def exp(x: flint.arb) -> flint.arb:
-        """e^x."""
         return x.exp()
 
     @staticmethod
     def log(x: flint.arb) -> flint.arb:
-        """log x."""
         return x.log()
 
     @staticmethod
     def sin(x: flint.arb) -> flint.arb:
-        """sin x."""
         return x.sin()
 
     @staticmethod
     def cos(x: flint.arb) -> flint.arb:
-        """cos x."""
         return x.cos()
 
     @staticmethod
     def sqrt(x: flint.arb) -> flint.arb:
-        """√x."""
         return x.sqrt()
 
     @staticmethod
@@ -81,23 +76,18 @@ class MpNumbers:
         return self._context.mpf(x)
 
     def exp(self, x: Any) -> Any:
-        """e^x."""
         return self._context.exp(x)
 
     def log(self, x: Any) -> Any:
-        """log x."""
         return self._context.log(x)
 
     def sin(self, x: Any) -> Any:
-        """sin x."""
         return self._context.sin(x)
 
     def cos(self, x: Any) -> Any:
-        """cos x."""
         return self._context.cos(x)
 
     def sqrt(self, x: Any) -> Any:
-        """√x."""
         return self._context.sqrt(x)
 
     @staticmethod

@@ -50,8 +50,8 @@ def test_band_interaction_has_right_gradients_in_both_branches(scale: float):
     second = first + draw(KEYS, seed=5) / 4
     readout = fc.freeze(scores, values)
     # Far from the switch, which lies at a total variation of 1/4 by the stronger edit alone.
-    moved = max(float(fc.total_variation(readout, scale * d)) for d in (first, second))
-    assert moved > 0.4 if scale < -1 else moved < 0.1
+    variation = max(float(fc.total_variation(readout, scale * d)) for d in (first, second))
+    assert variation > 0.4 if scale < -1 else variation < 0.1
 
     def function(scores, values, first, second):
         return fc.band_interaction(fc.freeze(scores, values), first, second)

@@ -26,12 +26,12 @@ def test_a_mistake_is_refused_with_the_argument_the_requirement_and_what_came(re
 
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_every_raise_of_the_package_is_provoked():
-    reached = set()
+    places = set()
     for refusal in REFUSED:
         with pytest.raises(refusal.error) as caught:
             refusal.call()
-        reached.add(place(caught.value))
-    assert raise_statements() - reached == set()
+        places.add(place(caught.value))
+    assert raise_statements() - places == set()
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

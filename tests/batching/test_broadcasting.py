@@ -88,8 +88,8 @@ def test_a_mask_may_have_further_leading_dimensions():
     readout = fc.freeze(scores, values, mask=masks)
     assert readout.batch == (3,)
     for index, mask in enumerate(masks):
-        kept = fc.freeze(fc.track(scores[mask]), fc.track(values[mask]))
+        attended = fc.freeze(fc.track(scores[mask]), fc.track(values[mask]))
         whole = fc.freeze(fc.track(scores), fc.track(values), mask=mask)
         case = READOUT_CASES["output"]
-        assert_agree(case, {"": whole.output}, {"": kept.output})
+        assert_agree(case, {"": whole.output}, {"": attended.output})
         assert_agree(case, {"": fc.track(readout.output[index])}, {"": whole.output})

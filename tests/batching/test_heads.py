@@ -22,8 +22,8 @@ def test_certified_signs_and_orders_lift_as_a_loop_does():
         single = fc.Certificate(**{k: v[index] for k, v in vars(certificate).items()})
         assert torch.equal(fc.certified_signs(single), signs[index])
         assert torch.equal(fc.certified_order(single).greater, order.greater[index])
-        listed = [pair[2:] for pair in order.pairs() if pair[:2] == index]
-        assert fc.certified_order(single).pairs() == listed
+        pairs = [pair[2:] for pair in order.pairs() if pair[:2] == index]
+        assert fc.certified_order(single).pairs() == pairs
 
 
 def test_a_certificate_over_heads_adds_up_the_heads_and_not_the_batch():

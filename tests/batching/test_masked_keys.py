@@ -90,11 +90,11 @@ def test_a_masked_readout_is_the_readout_of_the_attended_keys(name: str, strengt
     inputs = [fc.track(x) if case.units is None else x for x in inputs]
     mask = MASK[0]
     whole = parts_of(case.call(*inputs, mask=mask))
-    kept = parts_of(case.call(*(x[mask] for x in inputs)))
+    alone = parts_of(case.call(*(x[mask] for x in inputs)))
     if name in PER_KEY:
         attended = mask.nonzero().squeeze(-1)
         whole = {part: x.index_select(PER_KEY[name], attended) for part, x in whole.items()}
-    assert_agree(case, whole, kept)
+    assert_agree(case, whole, alone)
 
 
 @pytest.mark.parametrize("strength", [1e-3, 1.0, 20.0])

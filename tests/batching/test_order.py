@@ -130,8 +130,8 @@ def test_scores_of_restoration_do_not_require_grad_and_keep_their_dtype():
             assert scores.dtype == dtype
             assert not scores.requires_grad
         generator = torch.Generator().manual_seed(0)
-        drawn = fc.restoration_scores(pair, projection, "random", generator=generator)
-        assert drawn.dtype == dtype
+        random_scores = fc.restoration_scores(pair, projection, "random", generator=generator)
+        assert random_scores.dtype == dtype
 
 
 @pytest.mark.parametrize("name", ["rotate", "displacement", "tangent", "phi1_rotary"])

@@ -66,7 +66,7 @@ def test_matrix_products_are_charged_for_any_order(terms: int, errors: bool, dty
     x[:, terms:] = 0.0
     e, f = (errors_like(x, 2), errors_like(y, 3)) if errors else (0 * x.double(), 0 * y.double())
 
-    def derived(total: Fraction, row: int, column: int) -> Fraction:
+    def formula(total: Fraction, row: int, column: int) -> Fraction:
         parts = each(x[row], y[:, column], e[row], f[:, column])
         own = growth(max(terms - 1, 0), dtype) * sum(abs(x * y) for x, y, _, _ in parts)
         own += ulp(total, dtype) / 2
@@ -75,10 +75,10 @@ def test_matrix_products_are_charged_for_any_order(terms: int, errors: bool, dty
 
     products = torch.matmul(fc.track(x, e), fc.track(y, f))
     totals = enumerate(exact(fc.value_of(products)))
-    assert_bounds(products, [derived(total, *divmod(index, 3)) for index, total in totals])
+    assert_bounds(products, [formula(total, *divmod(index, 3)) for index, total in totals])
     one = torch.dot(fc.track(x[1], e[1]), fc.track(y[:, 2], f[:, 2]))
     assert torch.equal(fc.value_of(one), torch.dot(x[1], y[:, 2]))
-    assert_bounds(one, [derived(total, 1, 2) for total in exact(fc.value_of(one))])
+    assert_bounds(one, [formula(total, 1, 2) for total in exact(fc.value_of(one))])
 
 
 @both

@@ -81,8 +81,11 @@ def test_a_changed_model_is_refused(embedded: tuple[Any, Any], runs: Runs, copie
 
 
 def test_other_code_is_refused(runs: Runs, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("finite_calculus.harness.identity.study_sources", lambda _: "c" * 64)
-    with pytest.raises(ChangedRunError, match=r"made_with\.sources: \w{12}… → c{12}…"):
+    monkeypatch.setattr(
+        "finite_calculus.harness.identity.study_sources",
+        lambda _: {"finite_calculus.joint": "c" * 64},
+    )
+    with pytest.raises(ChangedRunError, match=r"sources\.finite_calculus\.joint: \w{12}… → c{12}…"):
         runs(copied)
 
 

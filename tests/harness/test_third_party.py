@@ -13,6 +13,7 @@ from finite_calculus.harness.runner import run
 from finite_calculus.provenance.digests import digest
 from tests.helpers.studies import command, contents, plain
 from tests.helpers.toy_study import STUDY, ToySettings
+from tests.helpers.toy_study.draws import draw
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,3 +125,68 @@ def test_a_study_that_cannot_repeat_says_so(
     monkeypatch.setattr(type(STUDY), "repeatable", False)
     run(STUDY, ToySettings(), tmp_path / "run")
     assert "another run gives other records" in command("status", str(tmp_path / "run")).output
+
+
+def test_a_failed_check_is_told_by_run_status_and_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.helpers.toy_study.draw", lambda seed, count: draw(seed, count) + 1)
+    out = str(tmp_path / "run")
+    started = command("run", "toy", "--out", out)
+    assert started.exit_code == 1
+    words = "4 of 4 checks FAILED: mean within the unit interval (4)"
+    assert words in plain(started.output)
+    shown = command("status", out)
+    assert shown.exit_code == 1
+    assert "FAILED    mean within the unit interval: 4" in shown.output
+    assert words in command("summary", out).output
+
+
+def test_an_error_in_a_unit_names_it_and_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(seed: int, count: int) -> None:
+        raise ValueError("no draws today")
+
+    monkeypatch.setattr("tests.helpers.toy_study.draw", fail)
+    result = command("run", "toy", "--out", str(tmp_path / "run"))
+    assert result.exit_code == 1
+    assert "The unit calibrate-0 failed with ValueError: no draws today." in plain(result.output)
+    assert "Traceback" in (tmp_path / "run" / "run.log").read_text()
+
+
+def test_every_wrong_option_is_told_with_what_came(tmp_path: Path) -> None:
+    words = ["--draws", "0", "--units", "-1", "--out", str(tmp_path / "run")]
+    shown = plain(command("run", "toy", *words).output)
+    assert "--draws: input should be greater than or equal to 1; got 0." in shown
+    assert "--units: input should be greater than or equal to 1; got -1." in shown
+
+
+def test_an_archive_is_not_taken_for_a_run(tmp_path: Path) -> None:
+    run(STUDY, ToySettings(), tmp_path / "run")
+    assert (
+        command("summary", str(tmp_path / "run"), "--archive", str(tmp_path / "kept")).exit_code
+        == 0
+    )
+    assert "it is an archive" in plain(command("status", str(tmp_path / "kept")).output)
+
+
+class OtherSettings(ToySettings):
+    """Settings that give the study another name."""
+
+    study: str = "other"
+
+
+@pytest.mark.parametrize(("attribute", "value"), [("name", "other"), ("Settings", OtherSettings)])
+def test_a_study_goes_by_one_name(
+    attribute: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(STUDY), attribute, value)
+    with pytest.raises(ValueError, match="registered as toy must say so"):
+        find_study("toy")
+
+
+def test_a_module_without_a_study_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("tests.helpers.toy_study.STUDY")
+    with pytest.raises(ValueError, match="must define STUDY"):
+        find_study("toy")

@@ -11,7 +11,7 @@ import pytest
 
 from finite_calculus.harness.identity import study_sources
 from finite_calculus.provenance import sources
-from finite_calculus.provenance.sources import reachable, source_digest, syntax
+from finite_calculus.provenance.sources import reachable, source_digests, syntax
 from finite_calculus.studies.joint_kv import STUDY
 from tests.helpers.toy_study import STUDY as TOY
 
@@ -76,10 +76,10 @@ def test_an_edit_counts_if_it_can_change_the_result(
     shop: Path, file: str, before: str, after: str, counts: bool
 ) -> None:
     roots = {"shop.clerk": ["Clerk.serve"]}
-    first = source_digest(roots)
+    first = source_digests(roots)
     (shop / file).write_text(FILES[file].replace(before, after))
     _forget()
-    assert (source_digest(roots) != first) is counts
+    assert (source_digests(roots) != first) is counts
 
 
 def test_what_a_method_takes_from_its_own_class_counts(shop: Path) -> None:
@@ -93,13 +93,37 @@ def test_what_a_method_takes_from_its_own_class_counts(shop: Path) -> None:
     for wage in ("wage = 1", "wage = 2"):
         file.write_text(text.replace("wage = 1", wage))
         _forget()
-        digests.add(source_digest(roots))
+        digests.add(str(source_digests(roots)))
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("TILL = {}\nTILL['coins'] = 1\n", "TILL = {}\nTILL['coins'] = 2\n"),
+        ("TILL = []\nTILL.append(1)\n", "TILL = []\nTILL.append(2)\n"),
+        ("if True:\n    TILL = 1\n", "if True:\n    TILL = 2\n"),
+        ("for TILL in (1,):\n    pass\n", "for TILL in (2,):\n    pass\n"),
+        ("@print\ndef hook():\n    return 1\n", "@print\ndef hook():\n    return 2\n"),
+        ("class Till: pass\nTill.size = 1\n", "class Till: pass\nTill.size = 2\n"),
+    ],
+)
+@pytest.mark.parametrize("file", ["clerk.py", "__init__.py"])
+def test_a_statement_with_an_effect_counts_wherever_it_stands(
+    shop: Path, file: str, before: str, after: str
+) -> None:
+    """In the study's own module, and in a package that is only passed through."""
+    digests = []
+    for words in (before, after):
+        (shop / file).write_text(FILES[file] + words)
+        _forget()
+        digests.append(source_digests({"shop.clerk": ["Clerk.serve"]}))
+    assert digests[0] != digests[1]
 
 
 def test_a_definition_that_does_not_exist_is_refused(shop: Path) -> None:
     with pytest.raises(ValueError, match=r"shop\.clerk has no Clerk\.sleep"):
-        source_digest({"shop.clerk": ["Clerk.sleep"]})
+        source_digests({"shop.clerk": ["Clerk.sleep"]})
 
 
 def test_syntax_ignores_layout_and_docstrings() -> None:
@@ -121,7 +145,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def edit(copies: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+def edit(copies: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., dict[str, str]]]:
     """Add a line to some of the copies; returns the digest of the joint study's sources."""
 
     def path_of(module: str) -> Path | None:
@@ -129,7 +153,7 @@ def edit(copies: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...
         paths = (stem.with_suffix(".py"), stem / "__init__.py")
         return next((path for path in paths if path.is_file()), None)
 
-    def digest_with(*files: str) -> str:
+    def digest_with(*files: str) -> dict[str, str]:
         before = {copies / file: (copies / file).read_text() for file in files}
         for path, text in before.items():
             path.write_text(text + "\nchanged = 1\n")
@@ -145,7 +169,7 @@ def edit(copies: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...
     sources._tree.cache_clear()
 
 
-def test_code_that_can_change_a_record_voids_a_run(edit: Callable[..., str]) -> None:
+def test_code_that_can_change_a_record_voids_a_run(edit: Callable[..., dict[str, str]]) -> None:
     before = edit()
     for file in (
         "finite_calculus/joint.py",
@@ -159,7 +183,7 @@ def test_code_that_can_change_a_record_voids_a_run(edit: Callable[..., str]) -> 
         assert edit(file) != before, file
 
 
-def test_the_text_of_a_table_voids_no_run(edit: Callable[..., str]) -> None:
+def test_the_text_of_a_table_voids_no_run(edit: Callable[..., dict[str, str]]) -> None:
     files = (
         "finite_calculus/studies/joint_kv/report.py",
         "finite_calculus/studies/joint_kv/replay.py",

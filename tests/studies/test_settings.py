@@ -57,9 +57,16 @@ def test_another_model_gets_a_quarter_half_and_three_quarters_of_its_depth() -> 
     assert interventions(run) == 5120
 
 
-@pytest.mark.parametrize("layers", [[4], [-1], []])
-def test_a_layer_that_the_model_does_not_have_is_refused(layers: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"`layers` must lie in 0\.\.3 of embedded; got"):
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([4], r"`layers` must lie in 0\.\.3 of embedded; got \[4\]"),
+        ([-1], r"`layers` must lie in 0\.\.3 of embedded; got \[-1\]"),
+        ([], "`layers` must name at least one layer, each once"),
+    ],
+)
+def test_a_layer_that_the_model_does_not_have_is_refused(layers: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         joint_settings("embedded", layers=layers)
 
 

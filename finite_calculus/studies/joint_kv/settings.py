@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from finite_calculus.harness import Folder, Layers, ModelSettings, OptionName
+from finite_calculus.harness import Folder, Layers, ModelSettings, OptionName, require_layers
 from finite_calculus.tasks.synthetic import PAPER_SEED
 
 Task = Literal["retrieval", "sst2"]
@@ -42,7 +42,7 @@ class JointKVSettings(ModelSettings):
     ]
     layers: Annotated[
         Layers,
-        Field(min_length=1, description="Layers as in 7,15,22, or all; default: the design's."),
+        Field(description="Layers as in 7,15,22, or all; default: the design's."),
     ]
     strengths: Annotated[
         tuple[Annotated[float, Field(gt=0, lt=1)], ...],
@@ -76,8 +76,8 @@ class JointKVSettings(ModelSettings):
 
     @model_validator(mode="after")
     def _require_distinct(self) -> "JointKVSettings":
-        if len(set(self.tasks)) != len(self.tasks) or len(set(self.layers)) != len(self.layers):
-            raise ValueError("`tasks` and `layers` must name each one once; one is repeated.")
+        if len(set(self.tasks)) != len(self.tasks):
+            raise ValueError(f"`tasks` must name each one once; got {', '.join(self.tasks)}.")
         return self
 
     @property
@@ -108,11 +108,6 @@ class JointKVSettings(ModelSettings):
         if design not in BATCH:
             raise ValueError(f"`design` must be supplement or initial; got {design!r}.")
         chosen = values.get("layers", _design_layers(model, design, layers))
-        wrong = [layer for layer in chosen if layer not in range(layers)]
-        if wrong or not chosen:
-            raise ValueError(
-                f"`layers` must lie in 0..{layers - 1} of {model}; got {wrong or 'none'}."
-            )
         filled = {
             "tasks": TASKS if design == "supplement" else TASKS[:1],
             "strengths": () if design == "initial" or "0.5b" in model else STRENGTHS,
@@ -120,7 +115,9 @@ class JointKVSettings(ModelSettings):
             **values,
             "layers": tuple(sorted(set(chosen))),
         }
-        return cls.model_validate(filled)
+        settings = cls.model_validate(filled)
+        require_layers(settings, layers)
+        return settings
 
 
 def joint_settings(model: str, *, depth: int | None = None, **values: Any) -> JointKVSettings:
