@@ -93,7 +93,8 @@ def remainder_weights(
 ) -> Float[Tensor, "*lifted keys"]:
     """w_j = p_j(e^{t_j} − 1 − t_j) = p_j t_j² φ2(t_j) ≥ 0 (eq:remainderweights); they sum to KL(p‖p')."""
     moved = reallocate(readout, score_delta)
-    t, probs = moved.log_ratio, readout.probs
+    most = torch.finfo(readout.probs.dtype).max
+    t, probs = moved.log_ratio.clamp(-most, most), readout.probs
     moderate = t.clamp(-1, 1)
     near = probs * (moderate * moderate * phi2(moderate))
     below = probs * (torch.expm1(t.clamp(max=-1)) - t.clamp(max=-1))

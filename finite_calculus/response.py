@@ -20,6 +20,8 @@ from finite_calculus.rounding import value_of
 
 # Between these D = Σ p e^d is near enough to 1 for log1p; elsewhere the direct logarithm is as accurate.
 _NEAR = (0.5, 2.5)
+# Half of an exponent at which exp and expm1 no longer change, in either precision.
+_SATURATED = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +41,14 @@ def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> R
     """The reallocation of attention by finite score increments (main:normalise).
 
     Accurate for increments of any finite size, down to 1e-300 and up to the largest number, and for such
-    as share a large common part: adding a constant to d leaves t unchanged. Where t itself lies beyond
-    the largest number, that number stands for it.
+    as share a large common part: adding a constant to d leaves t unchanged. `log_ratio` overflows where
+    t does.
     """
     shift = _shift(readout, score_delta)
-    log_growth = _log_growth(readout, shift)
-    most = torch.finfo(readout.probs.dtype).max
-    t = torch.where(readout.attended, shift.relative - log_growth, 0.0).clamp(-most, most)
+    half = torch.where(readout.attended, shift.half - 0.5 * _log_growth(readout, shift), 0.0)
     edited = _edited_probs(readout, shift)
-    return Reallocation(t, edited, _difference(readout.probs, edited, t))
+    change = _difference(readout.probs, edited, _doubled(half))
+    return Reallocation(2 * half, edited, change)
 
 
 def log_ratio(
@@ -93,12 +94,12 @@ def log_normaliser(
 class _Shift:
     """An edit of the scores measured from its anchor.
 
-    `relative` is d − d_anchor and `edited` is s + d measured from that of the anchor; zero and −∞
-    outside the attended set. `log_share` is log p of the anchor.
+    `half` is (d − d_anchor)/2 and `edited` half of s + d measured from that of the anchor: halves cannot
+    overflow. Both are zero outside the attended set. `log_share` is log p of the anchor.
     """
 
     anchor: Int[Tensor, "*batch 1"]
-    relative: Float[Tensor, "*batch keys"]
+    half: Float[Tensor, "*batch keys"]
     edited: Float[Tensor, "*batch keys"]
     log_share: Float[Tensor, "*batch 1"]
 
@@ -111,24 +112,36 @@ def _shift(readout: Readout, score_delta: Tensor) -> _Shift:
     """
     _check_increments(readout, score_delta)
     attended, scores = readout.attended, readout.scores
-    before, after = 0.5 * scores, 0.5 * scores + 0.5 * score_delta
-    weights = torch.minimum(_below_top(before, attended), _below_top(after, attended))
+    before, increments = 0.5 * scores, 0.5 * torch.where(attended, score_delta, 0.0)
+    weights = torch.minimum(_below_top(before, attended), _below_top(before + increments, attended))
     anchor = weights.argmax(-1, keepdim=True)
-    relative = torch.where(attended, score_delta - _at(anchor, score_delta), 0.0)
-    half = (before - _at(anchor, before)) + (0.5 * score_delta - 0.5 * _at(anchor, score_delta))
-    edited = torch.where(attended, 2 * half, -torch.inf)
-    return _Shift(anchor, relative, edited, _at(anchor, readout.log_probs))
+    half = torch.where(attended, increments - _at(anchor, increments), 0.0)
+    edited = torch.where(attended, (before - _at(anchor, before)) + half, 0.0)
+    return _Shift(anchor, half, edited, _at(anchor, readout.log_probs))
 
 
 def _below_top(exponents: Tensor, attended: Tensor) -> Tensor:
     """How far each attended entry lies below the largest; for a choice only, without error or graph."""
     numbers = torch.where(attended, value_of(exponents).detach(), -torch.inf)
-    return numbers - _top(numbers)
+    return numbers - _top(exponents, attended)
 
 
-def _top(exponents: Tensor) -> Tensor:
-    """The largest entry as a mere number: what it is subtracted from does not depend on it."""
-    return value_of(exponents).detach().amax(-1, keepdim=True)
+def _top(exponents: Tensor, attended: Tensor) -> Tensor:
+    """The largest attended entry, as a mere number: a result that it is divided out of is exact in it."""
+    numbers = torch.where(attended, value_of(exponents).detach(), -torch.inf)
+    return numbers.amax(-1, keepdim=True)
+
+
+def _doubled(half: Tensor) -> Tensor:
+    """Twice a half, as far as exp and expm1 can tell."""
+    return 2 * half.clamp(-_SATURATED, _SATURATED)
+
+
+def _edited_weights(readout: Readout, shift: _Shift) -> tuple[Tensor, Tensor]:
+    """e^{s + d} measured from the largest, and half of the exponent of that one."""
+    top = _top(shift.edited, readout.attended)
+    weights = torch.exp(_doubled(shift.edited - top))
+    return torch.where(readout.attended, weights, 0.0), top
 
 
 def _at(anchor: Int[Tensor, "*batch 1"], per_key: Tensor) -> Tensor:
@@ -184,14 +197,13 @@ def _log_growth(readout: Readout, shift: _Shift) -> Tensor:
 
     Near D = 1 from D − 1 = Σ p expm1(d), whose terms are of the size of p and p'; elsewhere directly.
     """
-    exponents = shift.edited + shift.log_share
-    peak = _top(exponents)
-    terms = torch.exp(exponents - peak)
-    direct = peak + torch.log(terms.sum(-1, keepdim=True))
+    weights, top = _edited_weights(readout, shift)
+    direct = torch.log(weights.sum(-1, keepdim=True)) + (2 * top + shift.log_share)
     growth = torch.exp(value_of(direct).detach())
     near = (_NEAR[0] <= growth) & (growth <= _NEAR[1])
-    relative = torch.where(near, shift.relative, 0.0)
-    excess = _excess(readout, relative, torch.where(near, exponents, -torch.inf))
+    relative = torch.where(near, _doubled(shift.half), 0.0)
+    exponents = torch.where(near, _doubled(shift.edited) + shift.log_share, 0.0)
+    excess = _excess(readout, relative, exponents)
     return torch.where(near, torch.log1p(excess.sum(-1, keepdim=True)), direct)
 
 
@@ -200,7 +212,7 @@ def _edited_probs(readout: Readout, shift: _Shift) -> Tensor:
 
     exp(log p + t) would carry the rounding of a large t into the very key that takes over.
     """
-    weights = torch.exp(shift.edited - _top(shift.edited))
+    weights, _ = _edited_weights(readout, shift)
     return weights / weights.sum(-1, keepdim=True)
 
 

@@ -258,9 +258,10 @@ def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
 
 
 def _sum_residual(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
-    """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly."""
+    """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly where it does not overflow itself."""
     part = total - x
-    return ((x - (total - part)) + (y - part)).double().abs()
+    residual = ((x - (total - part)) + (y - part)).double().abs()
+    return torch.where(torch.isfinite(residual), residual, _half_ulp(total))
 
 
 def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
@@ -271,7 +272,14 @@ def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> tuple[Tensor, Te
     (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
     residual = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
     # Splitting overflows for the largest numbers, and the low halves underflow for the smallest.
-    return residual, torch.isfinite(residual) & (product.abs() > _SPLITTABLE)
+    exact = torch.isfinite(residual) & (product.abs() > _SPLITTABLE)
+    scaled = torch.isfinite(product) & (product.abs() >= torch.finfo(product.dtype).smallest_normal)
+    scaled = scaled & (_is_power_of_two(x) | _is_power_of_two(y))
+    return torch.where(scaled, 0.0, residual), exact | scaled
+
+
+def _is_power_of_two(x: Tensor) -> Tensor:
+    return torch.frexp(x)[0].abs() == 0.5
 
 
 def _quotient_residual(x: Tensor, y: Tensor, quotient: Tensor) -> Tensor:
@@ -367,9 +375,19 @@ def _vector_norm(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     return _result(value, spread + (count + 2) * _unit(value.dtype) * _size(value) + lost)
 
 
+def _absolute(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """abs is non-expansive."""
+    return track(func(_value(args[0])), _error(args[0]))
+
+
 def _clamp(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    """Clamping is non-expansive; abs likewise."""
-    return track(func(_value(args[0]), *args[1:], **kwargs), _error(args[0]))
+    """Clamping is non-expansive, and what surely lies beyond a limit has no error there."""
+    x, error = _value(args[0]), _error(args[0])
+    value = func(x, *args[1:], **kwargs)
+    reach = (error + x.double().abs() * _WIDE) * _UPWARDS
+    ends = (func(x.double() + side * reach, *args[1:], **kwargs) for side in (-1, 1))
+    apart = torch.stack([(end - value.double()).abs() for end in ends]).amax(0)
+    return track(value, torch.minimum(error, apart.nan_to_num(torch.inf)))
 
 
 def _to(func: Callable, args: tuple, kwargs: dict) -> Tracked:
@@ -435,7 +453,7 @@ _RULES: dict[str, Callable] = {
     "maximum": _pairwise_maximum,
     "linalg_vector_norm": _vector_norm,
     "clamp": _clamp,
-    "abs": _clamp,
+    "abs": _absolute,
     "to": _to,
     "hypot": _hypot,
     "exp": _elementary("exp", lambda x, e, f: _exp_spread(x, e)),

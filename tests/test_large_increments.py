@@ -1,0 +1,171 @@
+"""Increments of any finite size, on any key: they tend to the deletion, and no other key pays for them."""
+
+import math
+
+import pytest
+import torch
+from flint import arb, ctx
+from torch import Tensor
+
+import finite_calculus as fc
+from tests.helpers.tensors import draw
+
+DTYPES = [torch.float32, torch.float64]
+# Beyond a few roundings of the largest value, digits were lost.
+ROUNDINGS = 8
+
+
+def sizes(dtype: torch.dtype) -> list[float]:
+    largest = torch.finfo(dtype).max
+    return [1e3, 1e4, 1e9, 1e20, largest / 2, largest]
+
+
+def softmax(scores: list[arb]) -> list[arb]:
+    top = max(scores, key=lambda x: float(x.mid()))
+    weights = [(score - top).exp() for score in scores]
+    total = sum(weights, arb(0))
+    return [weight / total for weight in weights]
+
+
+def exact_probs(scores: Tensor, increments: Tensor) -> tuple[list[arb], list[arb]]:
+    """p and p' from their definition, in balls of 1,000 bits more than the largest number has."""
+    before = [arb(float(score)) for score in scores]
+    after = [s + arb(float(d)) for s, d in zip(before, increments, strict=True)]
+    return softmax(before), softmax(after)
+
+
+@pytest.fixture(autouse=True)
+def _precision():
+    before, ctx.prec = ctx.prec, 2200
+    yield
+    ctx.prec = before
+
+
+def edits(dtype: torch.dtype):
+    """Scores, values and increments: one key is taken out or brought in, or two are, by any size."""
+    for number, size in enumerate(sizes(dtype)):
+        for spread in (1.0, 5.0, 40.0):
+            for sign in (-1.0, 1.0):
+                scores = (spread * draw(6, seed=number)).to(dtype)
+                values, increments = draw(6, 2, seed=7, dtype=dtype), draw(6, seed=11, dtype=dtype)
+                for key in (int(scores.argmax()), int(scores.argmin()), 2):
+                    moved = increments.clone()
+                    moved[key] = sign * size
+                    yield scores, values, moved
+                    moved = moved.clone()
+                    moved[(key + 1) % 6] = -sign * size
+                    yield scores, values, moved
+
+
+def allowed(values: Tensor) -> float:
+    return ROUNDINGS * torch.finfo(values.dtype).eps * float(values.abs().max())
+
+
+def change_of(values: Tensor, before: list[arb], after: list[arb]) -> list[arb]:
+    columns = [[arb(float(v)) for v in column] for column in values.T]
+    parts = [(q - p) for p, q in zip(before, after, strict=True)]
+    return [sum((w * v for w, v in zip(parts, column, strict=True)), arb(0)) for column in columns]
+
+
+def far(computed: Tensor, exact: list[arb]) -> float:
+    """The largest distance, rounded upwards."""
+    gaps = [abs(arb(float(x)) - y) for x, y in zip(computed.flatten(), exact, strict=True)]
+    return max(float(gap.upper()) for gap in gaps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_response_loses_no_digit(dtype: torch.dtype) -> None:
+    for scores, values, increments in edits(dtype):
+        exact = change_of(values, *exact_probs(scores, increments))
+        readout = fc.freeze(scores, values)
+        assert far(fc.finite_response(readout, increments), exact) <= allowed(values)
+        tracked = fc.finite_response(
+            fc.freeze(fc.track(scores), fc.track(values)), fc.track(increments)
+        )
+        assert far(fc.value_of(tracked), exact) <= float(fc.error_of(tracked).max()) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sparse_edits_lose_no_digit(dtype: torch.dtype) -> None:
+    """The last key is the rest: it has no increment."""
+    for scores, values, full in edits(dtype):
+        increments = full.clone()
+        increments[-1] = 0
+        exact = change_of(values, *exact_probs(scores, increments))
+        members = increments[None, :-1]
+        groups = fc.prepare(fc.freeze(scores, values), torch.arange(5)[None])
+        assert far(groups.response(members), exact) <= allowed(values)
+        spans = fc.prepare_spans(fc.read_bank(scores, values), torch.tensor([0]), 5)
+        assert far(spans.response(members), exact) <= allowed(values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_single_keys_lose_no_digit(dtype: torch.dtype) -> None:
+    for scores, values, increments in edits(dtype):
+        computed = fc.prepare_singles(fc.freeze(scores, values)).response(increments)
+        for key in range(6):
+            alone = torch.where(torch.arange(6) == key, increments, 0.0)
+            exact = change_of(values, *exact_probs(scores, alone))
+            assert far(computed[key], exact) <= allowed(values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_log_ratio_divergence_and_total_variation_are_within_their_bounds(
+    dtype: torch.dtype,
+) -> None:
+    for scores, values, increments in edits(dtype):
+        before, after = exact_probs(scores, increments)
+        pairs = list(zip(before, after, strict=True))
+        readout = fc.freeze(fc.track(scores), fc.track(values))
+        edit = fc.track(increments)
+        variation = sum((abs(q - p) for p, q in pairs), arb(0)) / 2
+        tracked = fc.total_variation(readout, edit)
+        assert far(fc.value_of(tracked), [variation]) <= float(fc.error_of(tracked)) < 1e-5
+        ratio = fc.log_ratio(readout, edit)
+        exact = [(q / p).log() for p, q in pairs]
+        gaps = [abs(arb(float(x)) - t) for x, t in zip(fc.value_of(ratio), exact, strict=True)]
+        assert all(g <= arb(float(e)) for g, e in zip(gaps, fc.error_of(ratio), strict=True))
+        kl = fc.divergence(readout, edit)
+        truth = sum((p * (p / q).log() for p, q in pairs), arb(0))
+        assert far(fc.value_of(kl), [truth]) <= float(fc.error_of(kl))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_response_tends_to_the_deletion(dtype: torch.dtype) -> None:
+    scores, values = draw(5, seed=1, dtype=dtype), draw(5, 3, seed=2, dtype=dtype)
+    readout = fc.freeze(scores, values)
+    for key in range(5):
+        deleted = fc.prepare_singles(readout).deletion()[key]
+        for size in sizes(dtype):
+            increments = torch.zeros(5, dtype=dtype)
+            increments[key] = -size
+            gap = (fc.finite_response(readout, increments) - deleted).abs().max()
+            assert float(gap) <= allowed(values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_certificates_are_true_at_any_size(dtype: torch.dtype) -> None:
+    for scores, values, increments in edits(dtype):
+        exact = change_of(values, *exact_probs(scores, increments))
+        gradient = torch.tensor([1.0, -2.0], dtype=dtype)
+        score = exact[0] - 2 * exact[1]
+        certificate = fc.certify(
+            fc.freeze(scores, values), increments, torch.zeros_like(values), gradient
+        )
+        if math.isfinite(certificate.bound):
+            gap = abs(arb(float(certificate.first_order)) - score)
+            assert gap <= arb(float(certificate.bound))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_thousand_nearly_equal_keys_lose_no_digit_to_their_number(dtype: torch.dtype) -> None:
+    """D = 1/N + …: what is left of the mass when all keys but one of many equal ones go."""
+    keys = 4096
+    increments = torch.zeros(keys, dtype=dtype)
+    increments[0] = 20.0
+    readout = fc.freeze(torch.zeros(keys, dtype=dtype), torch.ones(keys, 1, dtype=dtype))
+    ratio = fc.log_ratio(readout, increments)
+    normaliser = (arb(20).exp() + keys - 1) / keys
+    for key, exact in ((0, 20 - normaliser.log()), (1, -normaliser.log())):
+        gap = float(abs(arb(float(ratio[key])) - exact).upper())
+        assert gap <= ROUNDINGS * torch.finfo(dtype).eps * abs(float(exact.mid()))
