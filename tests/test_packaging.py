@@ -128,7 +128,7 @@ def test_a_run_is_the_same_code_in_the_wheel_and_in_the_repository(
     )
     digests = {run(place, tmp_path, "-c", program).stdout for place in (unpacked, ROOT)}
     assert len(digests) == 1
-    assert len(digests.pop()) == 65
+    assert "finite_calculus.joint" in digests.pop()
 
 
 def test_nothing_in_the_repository_names_a_machine_or_the_shared_folder() -> None:

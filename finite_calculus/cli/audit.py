@@ -183,11 +183,11 @@ def _replay_record(record: dict[str, Any]) -> int:
     return 0 if over <= 1 and stable.measured < allowed else 1
 
 
-def _print_case(title: str, found) -> None:
-    print(f"{title}: {found.place}")
-    for name, item in {**found.case.each, **found.case.shared}.items():
+def _print_case(title: str, worst) -> None:
+    print(f"{title}: {worst.place}")
+    for name, item in {**worst.case.each, **worst.case.shared}.items():
         print(f"  {name} = {item.tolist() if hasattr(item, 'tolist') else item}")
-    if not found.in_place:
+    if not worst.in_place:
         print(
             "other cases are drawn now: this one is measured on its own, from the record's inputs"
         )
@@ -210,12 +210,12 @@ def _exhaustive(function: str | None, jobs: int | None, out: Path | None, quiet:
             sweeps = [sweep(name, **given) for name in names]
         except RecordsError as error:
             raise typer.BadParameter(str(error)) from None
-    for found in sweeps:
+    for result in sweeps:
         print(
-            f"{found.kernel}: {found.inputs} float32 inputs, largest error {found.ulps:.6f} ulp "
-            f"at {found.worst[0][1]!r}, {found.violations} without a result"
+            f"{result.kernel}: {result.inputs} float32 inputs, largest error {result.ulps:.6f} ulp "
+            f"at {result.worst[0][1]!r}, {result.violations} without a result"
         )
-    failed = [found for found in sweeps if found.violations or not found.ulps <= TARGET_ULPS]
+    failed = [result for result in sweeps if result.violations or not result.ulps <= TARGET_ULPS]
     print(f"{len(sweeps)} kernels, {len(failed)} beyond {TARGET_ULPS:g} ulps")
     return 1 if failed else 0
 

@@ -51,23 +51,27 @@ def verify(
             print(line)
         return
     terminal = console()
-    with Stages(terminal, quiet) as report:
-        found = ledger.verify(
-            only=only, cases=cases, jobs=jobs, with_coq=only is None or require_coq, progress=report
+    with Stages(terminal, quiet) as progress:
+        report = ledger.verify(
+            only=only,
+            cases=cases,
+            jobs=jobs,
+            with_coq=only is None or require_coq,
+            progress=progress,
         )
     if json_file is not None:
-        json_file.write_text(json.dumps(found.as_json(), indent=1, ensure_ascii=False) + "\n")
+        json_file.write_text(json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     if not quiet:
-        terminal.print(_table(found))
+        terminal.print(_table(report))
         terminal.print(
             "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost"
         )
-    _print_failures(found)
-    coq_missing = require_coq and found.coq_status != "checked"
-    print(_summary_line(found))
+    _print_failures(report)
+    coq_missing = require_coq and report.coq_status != "checked"
+    print(_summary_line(report))
     if coq_missing:
-        print(f"Coq was required but is {found.coq_status}: {found.coq_reason}")
-    raise typer.Exit(1 if found.failed or coq_missing else 0)
+        print(f"Coq was required but is {report.coq_status}: {report.coq_reason}")
+    raise typer.Exit(1 if report.failed or coq_missing else 0)
 
 
 def _require_label(label: str) -> None:
@@ -82,13 +86,13 @@ def _require_label(label: str) -> None:
         raise typer.BadParameter(f"no statement has the label {label!r}.{hint}")
 
 
-def _table(found) -> Table:
+def _table(report) -> Table:
     table = Table(title="Ledger", header_style="bold", pad_edge=False)
     table.add_column("statement", no_wrap=True)
     table.add_column("also", overflow="fold", ratio=1)
     for column in ("kind", "proof", "Coq", "bits", "float64", "float32"):
         table.add_column(column, no_wrap=True)
-    for row in found.rows:
+    for row in report.rows:
         theorems = f" ({len(row.coq_theorems)})" if row.coq_theorems else ""
         table.add_row(
             row.label,
@@ -112,26 +116,26 @@ def _numeric_text(numeric) -> str:
     return f"{numeric.violations}/{numeric.cases} {numeric.worst_over_bound:.2f} {lost}"
 
 
-def _print_failures(found) -> None:
-    for row in found.rows:
+def _print_failures(report) -> None:
+    for row in report.rows:
         for failure in row.failures:
             print(f"FAILED {row.label}: {failure}")
-    for failure in found.failures:
+    for failure in report.failures:
         print(f"FAILED {failure}")
 
 
-def _summary_line(found) -> str:
-    s = found.summary
+def _summary_line(report) -> str:
+    s = report.summary
     coq = f"Coq {s['coq_checked']}/{s['coq_theorems']} theorems checked"
-    if found.coq_status == "not checked":
-        coq = f"Coq not checked ({found.coq_reason}), {s['coq_theorems']} theorems"
+    if report.coq_status == "not checked":
+        coq = f"Coq not checked ({report.coq_reason}), {s['coq_theorems']} theorems"
     return (
         f"{s['entries']} statements: {s['proved']} proved, {s['definitions']} definitions, "
         f"{s['failed']} failed; labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
-        f"{s['mutants']}; {s['figures']}; {_seconds(found)}"
+        f"{s['mutants']}; {s['figures']}; {_seconds(report)}"
     )
 
 
-def _seconds(found) -> str:
-    spent = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in found.seconds.items())
+def _seconds(report) -> str:
+    spent = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in report.seconds.items())
     return f"took {spent}"

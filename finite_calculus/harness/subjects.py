@@ -21,7 +21,7 @@ from finite_calculus.provenance.files import replace_file
 if TYPE_CHECKING:
     from finite_calculus.models import Instrument
 
-LOGGER = logging.getLogger("finite_calculus.harness")
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,7 @@ def test_every_tensor_arrives_in_its_place_and_order(tmp_path: Path):
     assert model.config.rope_parameters["rope_theta"] == 5e4
     assert model.config.tie_word_embeddings
     layer = model.model.layers[0]
-    found = {
+    modules = {
         "token_embd": model.model.embed_tokens,
         "output_norm": model.model.norm,
         "blk.0.attn_norm": layer.input_layernorm,
@@ -95,7 +95,7 @@ def test_every_tensor_arrives_in_its_place_and_order(tmp_path: Path):
         "blk.0.ffn_up": layer.mlp.up_proj,
         "blk.0.ffn_down": layer.mlp.down_proj,
     }
-    for name, module in found.items():
+    for name, module in modules.items():
         assert torch.equal(module.weight, torch.from_numpy(tensors[name])), name
     quantised = gguf.quants.quantize(tensors["blk.0.attn_v"], gguf.GGMLQuantizationType.Q8_0)
     expected = gguf.quants.dequantize(quantised, gguf.GGMLQuantizationType.Q8_0)

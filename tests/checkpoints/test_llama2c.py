@@ -107,12 +107,12 @@ def test_the_converted_model_computes_what_llama2c_computes(
     weights, model, _ = converted
     ids = [1, 260, 3, 17, 261, 262, 99, 17, 5, 4, 200]
     with torch.no_grad():
-        found = model(input_ids=torch.tensor([ids])).logits[0].numpy()
+        logits = model(input_ids=torch.tensor([ids])).logits[0].numpy()
     expected = forward(weights, ids)
     # transformers keeps its rotary tables in float32, whatever the model's dtype: relative error
     # 2^-24 in each cosine, amplified by at most the scores' own size.
     scale = np.abs(expected).max()
-    assert np.abs(found - expected).max() / scale < 2**-24 * SHAPE.width * SHAPE.layers
+    assert np.abs(logits - expected).max() / scale < 2**-24 * SHAPE.width * SHAPE.layers
 
 
 @pytest.mark.parametrize("text", ["abc", "a b c", "abcc abc", "aé\nb", "", "  cc", "abab bcbc"])

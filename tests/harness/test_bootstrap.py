@@ -12,15 +12,17 @@ def test_the_interval_is_scipys_percentile_interval_of_the_cluster_means() -> No
     rng = np.random.default_rng(3)
     first, second = rng.normal(size=(2, 32 * 8))
     clusters = np.repeat(np.arange(32), 8)
-    found = paired_interval(first, second, clusters)
+    interval = paired_interval(first, second, clusters)
     means = (first - second).reshape(32, 8).mean(1)
     reference = stats.bootstrap(
         (means,), np.mean, n_resamples=5000, method="percentile", rng=np.random.default_rng(981),
         vectorized=True,
     ).confidence_interval  # fmt: skip
-    assert (found.low, found.high) == pytest.approx((reference.low, reference.high), rel=1e-12)
-    assert found.estimate == pytest.approx(means.mean())
-    assert found.clusters == 32
+    assert (interval.low, interval.high) == pytest.approx(
+        (reference.low, reference.high), rel=1e-12
+    )
+    assert interval.estimate == pytest.approx(means.mean())
+    assert interval.clusters == 32
 
 
 def test_two_clusters_have_three_possible_means_a_quarter_half_and_a_quarter() -> None:
@@ -46,8 +48,8 @@ def test_whole_clusters_are_drawn_so_that_repeating_rows_inside_one_changes_noth
 def test_clusters_count_once_whatever_their_size_and_order() -> None:
     values = np.array([6.0, 1.0, 2.0, 3.0])
     assert cluster_means(values, np.array([7, 2, 2, 2])).tolist() == [2.0, 6.0]
-    found = paired_interval(values, np.zeros(4), np.array([7, 2, 2, 2]))
-    assert found.estimate == 4.0
+    interval = paired_interval(values, np.zeros(4), np.array([7, 2, 2, 2]))
+    assert interval.estimate == 4.0
 
 
 def test_equal_differences_and_a_single_cluster_leave_no_width() -> None:

@@ -1,4 +1,4 @@
-"""Shards: whole or not at all, never overwritten, damage and foreign files found by name."""
+"""Shards: whole or not at all, never overwritten, damage and foreign files wrong by name."""
 
 import json
 import os
@@ -67,11 +67,11 @@ def test_damage_is_named_file_by_file(shard: Path) -> None:
     (shard / "records.parquet").write_bytes(b"Rows")
     (shard / "captures.safetensors").unlink()
     (shard / "notes.txt").write_text("mine")
-    found = problems(shard, "f" * 64)
-    assert len(found) == 3
-    assert "captures.safetensors: missing" in found[0]
-    assert "records.parquet: damaged; its sha256" in found[1]
-    assert "notes.txt: foreign" in found[2]
+    wrong = problems(shard, "f" * 64)
+    assert len(wrong) == 3
+    assert "captures.safetensors: missing" in wrong[0]
+    assert "records.parquet: damaged; its sha256" in wrong[1]
+    assert "notes.txt: foreign" in wrong[2]
 
 
 def test_a_shard_of_another_run_or_without_a_seal_is_foreign(shard: Path) -> None:

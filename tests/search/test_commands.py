@@ -130,7 +130,7 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
             ["steer", *ASKED, "--prompt", "A B", "--layer", "1", "--head", "0", "--ratio", "1:1=2"],
             "two different tokens",
         ),
-        (["evict", *ASKED, "--prompt", "A B", "--budget", "-1"], "greater than or equal to 0"),
+        (["evict", *ASKED, "--prompt", "A B", "--budget", "-1"], "Invalid value for '--budget'"),
         (["restore", *ASKED, "--prompt", "A B", "--count", "999"], "`count` must be between"),
     ],
 )

@@ -37,12 +37,12 @@ def test_the_runs_that_the_pages_speak_of_are_there() -> None:
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archive_is_complete_and_every_check_passed(name: str) -> None:
-    found = manifest(name)
-    assert found["fingerprint"] == digest(found["identity"])
-    assert found["replay"]["passed"]
-    assert found["replay"]["fingerprint"] == found["fingerprint"]
+    record = manifest(name)
+    assert record["fingerprint"] == digest(record["identity"])
+    assert record["replay"]["passed"]
+    assert record["replay"]["fingerprint"] == record["fingerprint"]
     prompts = json.loads((RESULTS / name / "prompts.json").read_text())
-    assert digest(prompts) == found["identity"]["prompts"]
+    assert digest(prompts) == record["identity"]["prompts"]
     gate = json.loads((RESULTS / name / "preflight.json").read_text())
     assert all(check["passed"] for check in gate["checks"])
     audit = {row["figure"]: row["value"] for row in table(name, "audit")}

@@ -70,8 +70,10 @@ def test_every_sabotaged_part_is_found(embedded: Any, monkeypatch: pytest.Monkey
     right, parts = predictors.decompose, PARTS
 
     def wrong(*arguments: Any) -> Any:
-        found = right(*arguments)
-        return replace(found, **{part: getattr(found, part) * (1 + 1e-9) for part in parts})
+        predictions = right(*arguments)
+        return replace(
+            predictions, **{part: getattr(predictions, part) * (1 + 1e-9) for part in parts}
+        )
 
     monkeypatch.setattr(predictors, "decompose", wrong)
     names = {pair.name for pair in disagreeing(one_unit(embedded))}
@@ -84,9 +86,9 @@ def test_a_sabotaged_joint_predictor_is_found_by_replay_and_by_its_dense_control
 ) -> None:
     right = predictors._sparse
     monkeypatch.setattr(predictors, "_sparse", lambda *a: right(*a) * (1 + 1e-6))
-    found = one_unit(embedded)
-    assert {pair.name for pair in disagreeing(found)} == {"predicted_joint"}
-    failed = {check.name for check in found[1].checks if check.failed}
+    result = one_unit(embedded)
+    assert {pair.name for pair in disagreeing(result)} == {"predicted_joint"}
+    failed = {check.name for check in result[1].checks if check.failed}
     assert failed == {
         f"layer 2: sparse against {other}" for other in ("dense", "effective matrices")
     }
@@ -118,8 +120,8 @@ def one_unit(embedded: Any) -> tuple[Any, Any]:
         return shared, STUDY.run(subject, settings, plan.units["retrieval-000"], None)
 
 
-def disagreeing(found: tuple[Any, Any]) -> list[Comparison]:
-    shared, unit = found
+def disagreeing(result: tuple[Any, Any]) -> list[Comparison]:
+    shared, unit = result
     arrays = [{name: t.numpy() for name, t in kept.items()} for kept in (shared, unit.tensors)]
     compared = replay_unit(*arrays, unit.rows["records"])
     return [pair for pair in compared if not pair.relative <= ALLOWED]
@@ -155,11 +157,11 @@ def test_status_says_what_is_missing_and_what_is_wrong(copied: Path) -> None:
     damaged.write_bytes(whole)
     shutil.rmtree(copied / "units" / "retrieval-001")
     (copied / "units" / "notes").write_text("mine")
-    found = status(copied)
-    assert not found.sound
-    assert found.missing == ("retrieval-001",)
-    assert "2 of 3 done, PROBLEMS: 1, next retrieval-001" in found.lines()[1]
-    assert "units/notes: foreign" in found.lines()[-1]
+    state = status(copied)
+    assert not state.sound
+    assert state.missing == ("retrieval-001",)
+    assert "2 of 3 done, PROBLEMS: 1, next retrieval-001" in state.lines()[1]
+    assert "units/notes: foreign" in state.lines()[-1]
     with pytest.raises(StoreError, match=r"holds no run\.json"):
         status(copied / "units")
 
@@ -205,19 +207,19 @@ def test_tables_are_what_the_records_say(finished: Path) -> None:
     joint = records.filter(
         (pc.field("kind") == "joint") & (pc.field("strength") == 1.0)
     ).to_pylist()
-    found = tables(finished)
-    row = dict(zip(found["coverage"].columns, found["coverage"].rows[0], strict=True))
+    report = tables(finished)
+    row = dict(zip(report["coverage"].columns, report["coverage"].rows[0], strict=True))
     for name, column in (("exact joint", "predicted_joint"), ("separate", "predicted_separate")):
         errors = [abs(r[column] - r["effect"]) for r in joint]
         assert row[name] == pytest.approx(np.mean(errors), rel=1e-12)
     assert row["zero"] == pytest.approx(np.mean([abs(r["effect"]) for r in joint]), rel=1e-12)
-    paired = {r[2]: r for r in found["paired"].rows}
+    paired = {r[2]: r for r in report["paired"].rows}
     assert paired["separate"][3] == pytest.approx(row["exact joint"] - row["separate"], rel=1e-9)
-    assert [r[2] for r in found["strengths"].rows] == [0.5, 1.0]
-    audit = dict(found["audit"].rows)
+    assert [r[2] for r in report["strengths"].rows] == [0.5, 1.0]
+    audit = dict(report["audit"].rows)
     assert audit["executed interventions"] == audit["expected interventions"] == 96
     assert audit["duplicates"] == audit["checks failed"] == 0
-    assert len(found["interventions"].rows) == 24
+    assert len(report["interventions"].rows) == 24
 
 
 def test_a_summary_needs_records_only_and_is_the_same_each_time(
