@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import finite_calculus as fc
-from finite_calculus import bands, response
+from finite_calculus import bands
 from proofs.references import bank
 from tests.helpers.accuracy import PROMISE, relative_error
 from tests.helpers.tensors import draw
@@ -42,16 +42,6 @@ def test_a_group_that_holds_everything_is_edited_as_the_whole_bank():
     whole = fc.finite_response(readout, fc.track(score_delta))
     gap = (fc.value_of(result) - fc.value_of(whole)).abs()
     assert bool((gap <= fc.error_of(result) + fc.error_of(whole)).all())
-
-
-def test_no_gradient_flows_through_the_largest_of_many_exponents():
-    readout = fc.freeze(draw(50, 7, seed=1), draw(50, 7, 2, seed=2))
-    relative = draw(50, 7, seed=3) + 10
-    leaf = relative.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(response._log_normaliser(readout, leaf).sum(), leaf)
-    exponents = readout.log_probs + relative
-    terms = torch.exp(exponents - exponents.amax(-1, keepdim=True))
-    assert torch.equal(gradient, 1 / terms.sum(-1, keepdim=True) * terms)
 
 
 def test_edits_that_leave_nothing_in_common_have_finite_gradients(monkeypatch: pytest.MonkeyPatch):

@@ -6,7 +6,6 @@ relative to the largest entry of the result, on cases that only one side of a sw
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 import torch
@@ -169,23 +168,31 @@ def test_the_closed_form_serves_up_to_a_quarter_of_the_mass_and_a_coupling_of_a_
 
 
 @pytest.mark.parametrize(
-    ("peak", "near"), [(0.0, True), (1.0, True), (1 + 2.0**-52, False), (600.0, False)]
+    ("increment", "near"),
+    [
+        (math.log(16) - 1e-9, True),
+        (math.log(16) + 1e-9, False),
+        (-math.log(2.25) + 1e-9, True),
+        (-math.log(2.25) - 1e-9, False),
+    ],
 )
-def test_the_normaliser_is_a_sum_of_small_terms_up_to_a_peak_of_one(
-    peak: float, near: bool, monkeypatch: pytest.MonkeyPatch
+def test_the_normaliser_is_a_sum_of_small_terms_near_one(
+    increment: float, near: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    readout = fc.freeze(torch.zeros(2).double(), draw(2, 3, seed=1))
-    readout = replace(readout, log_probs=torch.zeros(2).double())
-    monkeypatch.setattr(response, "_excess", lambda _, relative: relative * torch.nan)
-    relative = torch.tensor([0.0, peak], dtype=torch.float64)
-    normaliser = response._log_normaliser(readout, relative)
-    assert bool(torch.isnan(normaliser).all()) == near
+    """A key with p = 0.9 is the anchor, and D = 0.9 + 0.1 e^d; or with p = 0.1, and D = 0.1 + 0.9 e^d."""
+    scores = torch.zeros(101).double()
+    scores[0] = math.log(900) if increment > 0 else math.log(100 / 9)
+    increments = torch.full((101,), increment, dtype=torch.float64)
+    increments[0] = 0
+    readout = fc.freeze(scores, draw(101, 3, seed=1))
+    monkeypatch.setattr(response, "_excess", lambda _, relative, __: relative * torch.nan)
+    assert bool(torch.isnan(fc.log_normaliser(readout, increments)).all()) == near
 
 
 def test_a_rise_is_taken_by_logarithms_beyond_an_increment_of_one():
     readout = fc.freeze(torch.zeros(4).double(), draw(4, 3, seed=1))
-    # Log-probabilities that do not belong to the probabilities tell which form was used.
-    odd = replace(readout, log_probs=torch.full((4,), 5.0).double())
     relative = torch.tensor([-2.0, 1e-9, 1.0, 1 + 2.0**-52], dtype=torch.float64)
-    assert (response._excess(odd, relative) > 100).tolist() == [False, False, False, True]
-    assert torch.equal(response._excess(odd, relative)[:3], torch.expm1(relative)[:3] / 4)
+    # Exponents that do not belong to the increments tell which form was used.
+    rise = response._excess(readout, relative, torch.full((4,), 5.0).double())
+    assert (rise > 100).tolist() == [False, False, False, True]
+    assert torch.equal(rise[:3], torch.expm1(relative)[:3] / 4)
