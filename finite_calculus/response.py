@@ -46,7 +46,8 @@ def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> R
     """
     shift = _shift(readout, score_delta)
     half = torch.where(readout.attended, shift.half - 0.5 * _log_growth(readout, shift), 0.0)
-    edited = _edited_probs(readout, shift)
+    # exp(log p + t) would carry the rounding of a large t into the very key that takes over.
+    edited = shift.weights / shift.weights.sum(-1, keepdim=True)
     change = _difference(readout.probs, edited, _doubled(half))
     return Reallocation(2 * half, edited, change)
 
@@ -95,13 +96,16 @@ class _Shift:
     """An edit of the scores measured from its anchor.
 
     `half` is (d − d_anchor)/2 and `edited` half of s + d measured from that of the anchor: halves cannot
-    overflow. Both are zero outside the attended set. `log_share` is log p of the anchor.
+    overflow. Both are zero outside the attended set. `log_share` is log p of the anchor. `weights` are
+    e^{s + d} measured from the largest, whose own `edited` is `top`.
     """
 
     anchor: Int[Tensor, "*batch 1"]
     half: Float[Tensor, "*batch keys"]
     edited: Float[Tensor, "*batch keys"]
     log_share: Float[Tensor, "*batch 1"]
+    weights: Float[Tensor, "*batch keys"]
+    top: Float[Tensor, "*batch 1"]
 
 
 def _shift(readout: Readout, score_delta: Tensor) -> _Shift:
@@ -113,11 +117,14 @@ def _shift(readout: Readout, score_delta: Tensor) -> _Shift:
     _check_increments(readout, score_delta)
     attended, scores = readout.attended, readout.scores
     before, increments = 0.5 * scores, 0.5 * torch.where(attended, score_delta, 0.0)
-    weights = torch.minimum(_below_top(before, attended), _below_top(before + increments, attended))
-    anchor = weights.argmax(-1, keepdim=True)
+    after = before + increments
+    lowest = torch.minimum(_below_top(before, attended), _below_top(after, attended))
+    anchor = lowest.argmax(-1, keepdim=True)
     half = torch.where(attended, increments - _at(anchor, increments), 0.0)
     edited = torch.where(attended, (before - _at(anchor, before)) + half, 0.0)
-    return _Shift(anchor, half, edited, _at(anchor, readout.log_probs))
+    top = _top(edited, attended)
+    weights = torch.where(attended, torch.exp(_doubled(edited - top)), 0.0)
+    return _Shift(anchor, half, edited, _at(anchor, readout.log_probs), weights, top)
 
 
 def _below_top(exponents: Tensor, attended: Tensor) -> Tensor:
@@ -135,13 +142,6 @@ def _top(exponents: Tensor, attended: Tensor) -> Tensor:
 def _doubled(half: Tensor) -> Tensor:
     """Twice a half, as far as exp and expm1 can tell."""
     return 2 * half.clamp(-_SATURATED, _SATURATED)
-
-
-def _edited_weights(readout: Readout, shift: _Shift) -> tuple[Tensor, Tensor]:
-    """e^{s + d} measured from the largest, and half of the exponent of that one."""
-    top = _top(shift.edited, readout.attended)
-    weights = torch.exp(_doubled(shift.edited - top))
-    return torch.where(readout.attended, weights, 0.0), top
 
 
 def _at(anchor: Int[Tensor, "*batch 1"], per_key: Tensor) -> Tensor:
@@ -197,23 +197,13 @@ def _log_growth(readout: Readout, shift: _Shift) -> Tensor:
 
     Near D = 1 from D − 1 = Σ p expm1(d), whose terms are of the size of p and p'; elsewhere directly.
     """
-    weights, top = _edited_weights(readout, shift)
-    direct = torch.log(weights.sum(-1, keepdim=True)) + (2 * top + shift.log_share)
+    direct = torch.log(shift.weights.sum(-1, keepdim=True)) + (2 * shift.top + shift.log_share)
     growth = torch.exp(value_of(direct).detach())
     near = (_NEAR[0] <= growth) & (growth <= _NEAR[1])
     relative = torch.where(near, _doubled(shift.half), 0.0)
     exponents = torch.where(near, _doubled(shift.edited) + shift.log_share, 0.0)
     excess = _excess(readout, relative, exponents)
     return torch.where(near, torch.log1p(excess.sum(-1, keepdim=True)), direct)
-
-
-def _edited_probs(readout: Readout, shift: _Shift) -> Tensor:
-    """p' = softmax(s + d), measured from the key that is dominant after the edit.
-
-    exp(log p + t) would carry the rounding of a large t into the very key that takes over.
-    """
-    weights, _ = _edited_weights(readout, shift)
-    return weights / weights.sum(-1, keepdim=True)
 
 
 def _excess(readout: Readout, relative: Tensor, exponents: Tensor) -> Tensor:
