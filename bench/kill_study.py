@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 RUN = [
-    *("-m", "finite_calculus.cli", "run", "joint-kv", "--model", "embedded", "--task", "retrieval"),
+    *("-m", "finite_calculus", "run", "joint-kv", "--model", "embedded", "--task", "retrieval"),
     *("--layers", "2,3", "--quiet"),
 ]
 

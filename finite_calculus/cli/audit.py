@@ -10,6 +10,7 @@ from rich.table import Table
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
+from finite_calculus.cli.options import Quiet
 
 # Where the records of this repository are.
 _RECORDS = Path("results/audit")
@@ -56,7 +57,7 @@ def audit(
             "--exhaustive", help="Try the scalar kernels on every float32 instead: half an hour."
         ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Hold every function to its derived error bound on adversarial inputs, and to the problem itself.
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
+from finite_calculus.cli.options import Quiet
 
 
 @app.command()
@@ -31,7 +32,7 @@ def verify(
     require_coq: Annotated[
         bool, typer.Option("--require-coq", help="Fail unless Coq checked every theorem.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Prove every statement of the calculus and hold the code against its references.
 

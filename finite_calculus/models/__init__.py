@@ -1,7 +1,7 @@
 """Native Hugging Face models: capture a baseline, predict edits from it, execute them, restore.
 
-Importing it imports transformers; `import finite_calculus` does neither. Beside it, `checkpoints` loads
-models with transformers, and what imports this package (search, cache, studies) does so through it.
+Importing it imports transformers, which `import finite_calculus` does not. Beside it only `checkpoints`
+imports transformers by itself; search, cache and studies do so through the two.
 """
 
 from finite_calculus.models.attach import Instrument as Instrument, attach as attach

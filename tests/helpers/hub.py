@@ -105,7 +105,7 @@ def child(program: str, endpoint: str, home: Path, **more: str) -> Any:
 
 def command(*arguments: str, endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
     """`finite-calculus` in a child process that knows this hub only."""
-    words = [sys.executable, "-m", "finite_calculus.cli", *arguments]
+    words = [sys.executable, "-m", "finite_calculus", *arguments]
     return run(words, environment(endpoint, home))
 
 
