@@ -6,7 +6,6 @@ query-dependent secant: it depends on a score-shift gauge, and reusing it for an
 residual that is given here exactly, token by token.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus.phi import phi1
-from finite_calculus.rotary import Rotary, Shift, rotate
+from finite_calculus.rotary import Rotary, Shift, rotate, score_scaling, shift_amount
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +64,8 @@ def affine_features(
     bias = torch.zeros_like(query_weight[0]) if query_bias is None else query_bias
     _checks.last_axes("query_bias", bias, (rotary.head_width,), "(head width,)")
     augmented = torch.cat([query_weight, bias.unsqueeze(0)], 0)
-    scale = 1 / math.sqrt(rotary.head_width) if scaling is None else scaling
-    turned_back = rotate(rotary, keys, -torch.as_tensor(position, dtype=torch.float64))
-    return torch.matmul(turned_back, augmented.mT) * scale
+    features = torch.matmul(rotate(rotary, keys, -shift_amount(position)), augmented.mT)
+    return features * score_scaling(rotary, scaling, features)
 
 
 def effective_weights(
@@ -159,7 +157,9 @@ def residual_write(
 
     `residual` may differ from the head's input, as under pre-normalisation.
     """
-    _checks.same_dtype(residual=residual, output_projection=output_projection)
+    _checks.same_dtype(
+        residual=residual, output_projection=output_projection, weights=weights.matrix
+    )
     write = residual + _row_times(weights.output, output_projection)
     return write if output_bias is None else write + output_bias
 
@@ -172,6 +172,7 @@ def anchor_residual(
     (c_j − c_j^anchor)(uᵀa_j)(v_j − μ); summed over keys it is y − (μ + uᵀΔM_anchor). Both queries
     must share bank, position and gauge, which is checked.
     """
+    _checks.same_dtype(weights=weights.matrix, anchor=anchor.matrix)
     if not (
         torch.equal(weights.features, anchor.features)
         and torch.equal(weights.centred, anchor.centred)
