@@ -234,7 +234,7 @@ def _structural(func: Callable, args: tuple, kwargs: dict) -> Any:
     if not _floating(values):
         return values
     if _name(func) in ("zeros_like", "ones_like"):
-        return values
+        return _wrap(values, torch.zeros_like(values, dtype=torch.float64))
     if any(isinstance(argument, torch.dtype) for argument in args):
         raise _no_rule(func)  # a view of the same bits as other numbers
     errors = func(*_map(_as_error, args), **_map(_as_error, kwargs))
@@ -342,9 +342,13 @@ def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
 
 
 def _sum_residual(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
-    """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly; an infinite term absorbs the other."""
+    """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly where it does not overflow itself.
+
+    An infinite term absorbs the other.
+    """
     part = total - x
     residual = ((x - (total - part)) + (y - part)).double().abs()
+    residual = torch.where(torch.isfinite(residual), residual, _half_ulp(total))
     return torch.where(torch.isinf(x) != torch.isinf(y), 0.0, residual)
 
 
@@ -356,7 +360,14 @@ def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> tuple[Tensor, Te
     (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
     residual = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
     # Splitting overflows for the largest numbers, and the low halves underflow for the smallest.
-    return residual, torch.isfinite(residual) & (product.abs() > _SPLITTABLE)
+    exact = torch.isfinite(residual) & (product.abs() > _SPLITTABLE)
+    scaled = torch.isfinite(product) & (product.abs() >= torch.finfo(product.dtype).smallest_normal)
+    scaled = scaled & (_is_power_of_two(x) | _is_power_of_two(y))
+    return torch.where(scaled, 0.0, residual), exact | scaled
+
+
+def _is_power_of_two(x: Tensor) -> Tensor:
+    return torch.frexp(x)[0].abs() == 0.5
 
 
 def _quotient_residual(x: Tensor, y: Tensor, quotient: Tensor) -> Tensor:
@@ -468,14 +479,26 @@ def _vector_norm(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     return _result(value, spread + (own if own <= 0.5 else math.inf) * _size(value) + lost)
 
 
+def _absolute(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """abs is non-expansive."""
+    return _wrap(func(_value(args[0])), _error(args[0]))
+
+
 def _clamp(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    """Clamping moves by no more than the tensor or a limit does; abs likewise."""
-    value = func(*_map(_value, args), **_map(_value, kwargs))
+    """Clamping moves by no more than the tensor or a limit does.
+
+    What surely lies beyond a limit moves with that alone.
+    """
+    limits = [limit for limit in (*args[1:], *kwargs.values()) if limit is not None]
     error = _error(args[0])
-    for limit in (*args[1:], *kwargs.values()):
-        if limit is not None:
-            error = torch.maximum(error, _entering(limit, value.dtype)[1])
-    return _wrap(value, error.expand(value.shape))
+    (x, *placed), named = _map(_value, args), _map(_value, kwargs)
+    value = func(x, *placed, **named)
+    moved = sum(_entering(limit, value.dtype)[1] for limit in limits)
+    reach = (error + x.double().abs() * _WIDE) * _UPWARDS
+    ends = (func(x.double() + side * reach, *placed, **named) for side in (-1, 1))
+    apart = torch.stack([(end - value.double()).abs() for end in ends]).amax(0) * _UPWARDS
+    apart = torch.where(apart.isnan(), torch.inf, apart)
+    return _wrap(value, torch.minimum(error, apart) + moved)
 
 
 def _to(func: Callable, args: tuple, kwargs: dict) -> Tensor:
@@ -551,7 +574,7 @@ _RULES: dict[str, Callable] = {
     "maximum": _pairwise_maximum,
     "linalg_vector_norm": _vector_norm,
     "clamp": _clamp,
-    "abs": _clamp,
+    "abs": _absolute,
     "where": _where,
     "to": _to,
     "hypot": _hypot,

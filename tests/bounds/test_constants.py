@@ -91,6 +91,9 @@ def test_a_limit_moves_what_it_limits_by_its_own_error():
     limit = fc.track(torch.zeros((), dtype=F64), torch.tensor(0.25, dtype=F64))
     for result in (fc.track(draw(5)).clamp(max=limit), draw(5).clamp(max=limit)):
         assert fc.error_of(result).tolist() == [0.25] * 5
+    # The value below is beyond the limit, which it moves with.
+    unknown = fc.track(torch.ones(1, dtype=F64), torch.full((1,), 0.5, dtype=F64))
+    assert fc.error_of(unknown.clamp(max=limit)).tolist() == [0.25]
 
 
 def test_a_choice_of_an_integer_has_no_error():
