@@ -8,6 +8,7 @@ too small. Linear solvers and singular values have no rule here. A plain operand
 was computed from plain tensors beforehand must not meet tracked ones: the core refuses that mixture.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -65,6 +66,12 @@ class Tracked(Tensor):
         if name in _DISCRETE:
             return func(*_map(_value, args), **_map(_value, kwargs))
         raise _no_rule(func)
+
+    def __deepcopy__(self, memo: dict) -> "Tracked":
+        return track(copy.deepcopy(_value(self), memo), copy.deepcopy(self.error, memo))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return track, (_value(self), self.error)
 
 
 def track(tensor: Tensor, error: Tensor | float | None = None) -> Tracked:

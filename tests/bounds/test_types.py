@@ -1,6 +1,8 @@
 """Operations that also convert, many terms, what may be tracked, and settings of torch that void a bound."""
 
+import copy
 import math
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -116,6 +118,17 @@ def test_what_is_tracked_twice_keeps_its_error():
     assert fc.error_of(fc.track(once, torch.ones(3))).tolist() == [1.5, 1.0, 3.0]
     assert fc.error_of(fc.track(once, 0.25)).tolist() == [0.75, 0.25, 2.25]
     assert fc.error_of(once).tolist() == [0.5, 0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "repeat", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_and_pickles_keep_their_error(repeat: Callable[[Tensor], Tensor]):
+    x = fc.track(draw(3), torch.tensor([0.5, 0.0, 2.0], dtype=F64))
+    again = repeat(x)
+    assert again is not x
+    assert torch.equal(fc.value_of(again), fc.value_of(x))
+    assert torch.equal(fc.error_of(again), fc.error_of(x))
 
 
 @pytest.mark.parametrize("error", [-1e-30, math.nan, [0.0, 1.0, -1.0]])
