@@ -62,6 +62,7 @@ def affine_features(
         "query_weight", query_weight, (None, rotary.head_width), "(model, head width)"
     )
     bias = torch.zeros_like(query_weight[0]) if query_bias is None else query_bias
+    _checks.same_dtype(query_weight=query_weight, query_bias=bias)
     _checks.last_axes("query_bias", bias, (rotary.head_width,), "(head width,)")
     augmented = torch.cat([query_weight, bias.unsqueeze(0)], 0)
     features = torch.matmul(rotate(rotary, keys, -shift_amount(position)), augmented.mT)
@@ -161,7 +162,10 @@ def residual_write(
         residual=residual, output_projection=output_projection, weights=weights.matrix
     )
     write = residual + _row_times(weights.output, output_projection)
-    return write if output_bias is None else write + output_bias
+    if output_bias is None:
+        return write
+    _checks.same_dtype(residual=residual, output_bias=output_bias)
+    return write + output_bias
 
 
 def anchor_residual(

@@ -98,6 +98,12 @@ MIXTURES: dict[str, Callable[[], object]] = {
     "residual_write": lambda: fc.residual_write(
         fc.track(draw(3)), WEIGHTS, fc.track(PROJECTION[0])
     ),
+    "residual_write, bias": lambda: fc.residual_write(
+        draw(3), WEIGHTS, PROJECTION[0], fc.track(draw(3))
+    ),
+    "affine_features, bias": lambda: fc.affine_features(
+        fc.Rotary(FREQUENCIES, WIDTH), draw(2, WIDTH), fc.track(draw(WIDTH)), draw(5, WIDTH), 1.0
+    ),
     "log_ratios": lambda: fc.log_ratios(INPUTS, fc.track(FEATURES), torch.tensor([[0, 1]])),
 }
 
