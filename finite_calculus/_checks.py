@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_unary
 
 _DTYPES = (torch.float64, torch.float32)
+# Equal to zero where the processor flushes subnormal numbers.
+_SUBNORMAL = 5e-324
 
 
 def floating(name: str, tensor: Tensor) -> None:
@@ -20,10 +23,40 @@ def floating(name: str, tensor: Tensor) -> None:
             f"`{name}` must be float64 or float32; got {tensor.dtype}. "
             f"Half precision has no derived error bound here: convert with .float() or .double()."
         )
+    # Autocast leaves float64 alone.
+    if tensor.dtype is torch.float32 and _autocast(tensor.device.type):
+        raise RuntimeError(
+            f"Autocast must be off for float32: it would take products to half precision; it is on for "
+            f"{tensor.device.type!r}. Call inside `with torch.autocast({tensor.device.type!r}, "
+            f"enabled=False):`, or pass float64."
+        )
+
+
+def subnormal_numbers() -> None:
+    """Require subnormal numbers: every error bound counts on gradual underflow."""
+    if _SUBNORMAL * 1.0 == 0.0:
+        raise RuntimeError(
+            "Subnormal numbers must be kept: with them flushed to zero no error bound holds; they are "
+            "flushed. Call torch.set_flush_denormal(False) first."
+        )
+
+
+def full_products(tensor: Tensor) -> None:
+    """Require that products of float32 matrices are float32 products."""
+    if tensor.dtype is torch.float32 and torch.get_float32_matmul_precision() != "highest":
+        raise RuntimeError(
+            f"Matrix products of float32 must have full precision for an error bound; got "
+            f"{torch.get_float32_matmul_precision()!r}. Call "
+            f"torch.set_float32_matmul_precision('highest') first, or pass float64."
+        )
 
 
 def same_dtype(**tensors: Tensor) -> None:
-    """Require one floating dtype for all arguments, so that no operand is promoted unseen."""
+    """Require one floating dtype for all arguments, so that no operand is promoted unseen.
+
+    Also that either all of them are tracked or none: plain ones would be computed with outside the
+    error analysis, and the bound on the result would lack their rounding.
+    """
     for name, tensor in tensors.items():
         floating(name, tensor)
     dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
@@ -31,6 +64,15 @@ def same_dtype(**tensors: Tensor) -> None:
         listed = ", ".join(f"`{name}` is {dtype}" for name, dtype in dtypes.items())
         raise TypeError(
             f"All tensors must share one dtype; {listed}. Convert them to one of these."
+        )
+    plain = [name for name, tensor in tensors.items() if not has_torch_function_unary(tensor)]
+    if plain and len(plain) < len(tensors):
+        tracked = ", ".join(f"`{name}`" for name in tensors if name not in plain)
+        listed = ", ".join(f"`{name}`" for name in plain)
+        raise TypeError(
+            f"Tensors must all be tracked or all be plain; {tracked} tracked, {listed} plain. What is "
+            f"computed from plain ones rounds unseen: pass track(...) of them too, or of what they "
+            f"were made from, as in freeze(track(scores), track(values))."
         )
 
 
@@ -119,3 +161,7 @@ def key_indices(name: str, indices: Tensor, keys: int) -> None:
             f"`{name}` must lie in 0..{keys - 1}; got values from {lowest} "
             f"to {highest}. Negative indices are not wrapped."
         )
+
+
+def _autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

@@ -20,7 +20,7 @@ from finite_calculus.response import (
     probability_change,
     relative_increments,
 )
-from finite_calculus.rounding import Tracked, error_of, track, upper, value_of
+from finite_calculus.rounding import error_of, track, upper, value_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +87,13 @@ def certify(
     contracted rotary remainder is added to the bound. Arguments that are tracked already count as known
     to within their error, all others as exact. The result carries no gradient.
     """
-    _checks.same_dtype(gradient=gradient, readout=readout.probs)
+    tracked = evaluate(track(readout.scores), track(readout.values), readout.attended)
+    slope = _follow("gradient", gradient)
+    increments = _follow("score_delta", score_delta)
+    _checks.same_dtype(gradient=slope, readout=tracked.probs)
     _checks.last_axes("gradient", gradient, readout.values.shape[-1:], "(..., value width)")
     _checks.finite("gradient", gradient)
-    tracked = evaluate(_follow(readout.scores), _follow(readout.values), readout.attended)
-    slope = _follow(gradient)
-    increments = _follow(score_delta)
-    edits = attended_value_delta(tracked, _follow(value_delta))
+    edits = attended_value_delta(tracked, _follow("value_delta", value_delta))
     pulls = (tracked.centred * slope.unsqueeze(-2)).sum(-1)
     swings = (edits * slope.unsqueeze(-2)).sum(-1)
     first = _contract(tracked, relative_increments(tracked, increments), pulls)
@@ -102,7 +102,8 @@ def certify(
     tv = total_variation(tracked, increments)
     bound = kl * _peak(pulls.abs(), readout) + tv * _range(swings, readout)
     if score_remainder is not None:
-        rotary = _contract(tracked, relative_increments(tracked, _follow(score_remainder)), pulls)
+        remainder = _follow("score_remainder", score_remainder)
+        rotary = _contract(tracked, relative_increments(tracked, remainder), pulls)
         first, bound = first - rotary, bound + rotary.abs()
     return Certificate(
         first_order=value_of(first),
@@ -124,6 +125,7 @@ def certified_order(certificate: Certificate) -> CertifiedOrder:
     Ŝ_a − Ŝ_b > B_a + B_b certifies S_a > S_b. The relation is transitive but partial; interval ends
     are rounded outwards before they are compared.
     """
+    _checks.subnormal_numbers()
     lower = certificate.first_order - certificate.bound
     above = certificate.first_order + certificate.bound
     lower = torch.nextafter(lower, lower.new_tensor(-torch.inf))
@@ -146,9 +148,10 @@ def _range(swings: Tensor, readout: Readout) -> Tensor:
     return highest - lowest
 
 
-def _follow(tensor: Tensor) -> Tracked:
-    """A tensor under the running error analysis, with the error that it already has."""
-    return tensor if isinstance(tensor, Tracked) else track(tensor)
+def _follow(name: str, tensor: Tensor) -> Tensor:
+    """An argument under the running error analysis, with the error that it already has."""
+    _checks.floating(name, tensor)
+    return track(tensor)
 
 
 def _raise(bound: Tensor, error: Tensor) -> Tensor:

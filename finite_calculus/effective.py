@@ -6,7 +6,6 @@ query-dependent secant: it depends on a score-shift gauge, and reusing it for an
 residual that is given here exactly, token by token.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus.phi import phi1
-from finite_calculus.rotary import Rotary, Shift, rotate
+from finite_calculus.rotary import Rotary, Shift, rotate, score_scaling, shift_amount
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +62,11 @@ def affine_features(
         "query_weight", query_weight, (None, rotary.head_width), "(model, head width)"
     )
     bias = torch.zeros_like(query_weight[0]) if query_bias is None else query_bias
+    _checks.same_dtype(query_weight=query_weight, query_bias=bias)
     _checks.last_axes("query_bias", bias, (rotary.head_width,), "(head width,)")
     augmented = torch.cat([query_weight, bias.unsqueeze(0)], 0)
-    scale = 1 / math.sqrt(rotary.head_width) if scaling is None else scaling
-    turned_back = rotate(rotary, keys, -torch.as_tensor(position, dtype=torch.float64))
-    return torch.matmul(turned_back, augmented.mT) * scale
+    features = torch.matmul(rotate(rotary, keys, -shift_amount(position)), augmented.mT)
+    return features * score_scaling(rotary, scaling, features)
 
 
 def effective_weights(
@@ -159,9 +158,14 @@ def residual_write(
 
     `residual` may differ from the head's input, as under pre-normalisation.
     """
-    _checks.same_dtype(residual=residual, output_projection=output_projection)
+    _checks.same_dtype(
+        residual=residual, output_projection=output_projection, weights=weights.matrix
+    )
     write = residual + _row_times(weights.output, output_projection)
-    return write if output_bias is None else write + output_bias
+    if output_bias is None:
+        return write
+    _checks.same_dtype(residual=residual, output_bias=output_bias)
+    return write + output_bias
 
 
 def anchor_residual(
@@ -172,6 +176,7 @@ def anchor_residual(
     (c_j − c_j^anchor)(uᵀa_j)(v_j − μ); summed over keys it is y − (μ + uᵀΔM_anchor). Both queries
     must share bank, position and gauge, which is checked.
     """
+    _checks.same_dtype(weights=weights.matrix, anchor=anchor.matrix)
     if not (
         torch.equal(weights.features, anchor.features)
         and torch.equal(weights.centred, anchor.centred)

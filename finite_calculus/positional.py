@@ -6,8 +6,6 @@ cancellation, and the response that a Jacobian predicts. It rotates stored keys 
 a reordered prompt would recompute upstream are not its subject.
 """
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -21,9 +19,11 @@ from finite_calculus.rotary import (
     Shift,
     cos_minus_one,
     plane_angles,
+    score_scaling,
     sin_minus_angle,
     split_planes,
 )
+from finite_calculus.rounding import together
 
 
 def key_shift_scores(
@@ -41,10 +41,9 @@ def key_shift_scores(
     `keys` are rotated features; `query` of shape (..., width) meets `keys` by broadcasting, so a
     query over N keys is passed as (..., 1, width). `scaling` is 1/τ, by default 1/√width.
     """
-    aligned, crossed = _plane_products(rotary, query, keys)
-    angle = plane_angles(rotary, shift, band)
+    aligned, crossed, angle = _plane_products(rotary, query, keys, shift, band)
     lowered, turned = cos_minus_one(angle).to(keys.dtype), torch.sin(angle).to(keys.dtype)
-    return (lowered * aligned + turned * crossed).sum(-1) * _scaling(rotary, scaling)
+    return _scaled((lowered * aligned + turned * crossed).sum(-1), rotary, scaling)
 
 
 def key_shift_scores_linear(
@@ -57,9 +56,8 @@ def key_shift_scores_linear(
     scaling: float | None = None,
 ) -> Float[Tensor, "*lifted"]:
     """Tangent score increment d_lin = q̃ δA_b k̃ᵀ/τ of eq:phasejacobian: the Jacobian's input."""
-    _, crossed = _plane_products(rotary, query, keys)
-    angle = plane_angles(rotary, shift, band).to(keys.dtype)
-    return (angle * crossed).sum(-1) * _scaling(rotary, scaling)
+    _, crossed, angle = _plane_products(rotary, query, keys, shift, band)
+    return _scaled((angle.to(keys.dtype) * crossed).sum(-1), rotary, scaling)
 
 
 def key_shift_scores_remainder(
@@ -72,11 +70,10 @@ def key_shift_scores_remainder(
     scaling: float | None = None,
 ) -> Float[Tensor, "*lifted"]:
     """d − d_lin, of second order in the angle, evaluated without subtracting the two (Section 2.3)."""
-    aligned, crossed = _plane_products(rotary, query, keys)
-    angle = plane_angles(rotary, shift, band)
+    aligned, crossed, angle = _plane_products(rotary, query, keys, shift, band)
     lowered = cos_minus_one(angle).to(keys.dtype)
     lagged = sin_minus_angle(angle).to(keys.dtype)
-    return (lowered * aligned + lagged * crossed).sum(-1) * _scaling(rotary, scaling)
+    return _scaled((lowered * aligned + lagged * crossed).sum(-1), rotary, scaling)
 
 
 def positional_jacobian(
@@ -97,15 +94,18 @@ def rotary_remainder(
     return positional_jacobian(readout, score_remainder)
 
 
-def _plane_products(rotary: Rotary, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """q·k and q×k = q₂k₁ − q₁k₂ on every plane."""
+def _plane_products(
+    rotary: Rotary, query: Tensor, keys: Tensor, shift: Shift, band: Band | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q·k and q×k = q₂k₁ − q₁k₂ on every plane, and the angle of the shift there."""
     _checks.same_dtype(query=query, keys=keys)
+    query, keys, angle = together(query, keys, plane_angles(rotary, shift, band, keys))
     query_first, query_second = split_planes(rotary, query, "query")
     key_first, key_second = split_planes(rotary, keys, "keys")
     aligned = query_first * key_first + query_second * key_second
     crossed = query_second * key_first - query_first * key_second
-    return aligned, crossed
+    return aligned, crossed, angle
 
 
-def _scaling(rotary: Rotary, scaling: float | None) -> float:
-    return 1 / math.sqrt(rotary.head_width) if scaling is None else scaling
+def _scaled(scores: Tensor, rotary: Rotary, scaling: float | None) -> Tensor:
+    return scores * score_scaling(rotary, scaling, scores)

@@ -6,7 +6,9 @@ formed in float64 from the stored frequencies, and the displacement is evaluated
 that neither large positions nor tiny shifts lose digits. Softmax is not treated here.
 """
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from finite_calculus import _checks
+from finite_calculus.rounding import constant, together
 
 Layout = Literal["half", "interleaved"]
 
@@ -119,8 +122,8 @@ def rotate(
     band: Band | None = None,
 ) -> Float[Tensor, "*lifted width"]:
     """z ↦ e^{pA_b} z (main:rotation): rotate every selected plane by its angle p·ω_r."""
+    vectors, angle = together(vectors, plane_angles(rotary, position, band, vectors))
     first, second = split_planes(rotary, vectors)
-    angle = plane_angles(rotary, position, band)
     cosine, sine = torch.cos(angle).to(vectors.dtype), torch.sin(angle).to(vectors.dtype)
     return _join(rotary, vectors, cosine * first - sine * second, sine * first + cosine * second)
 
@@ -137,8 +140,8 @@ def displacement(
     z(p+δ) − z(p) = δAφ1(δA) z = 2 sin(θ/2)[−sin(θ/2) I + cos(θ/2) J] z on each plane, θ = δω:
     the half-angle form keeps every digit of a small rotation, and is zero at ω = 0.
     """
+    vectors, angle = together(vectors, plane_angles(rotary, shift, band, vectors))
     first, second = split_planes(rotary, vectors)
-    angle = plane_angles(rotary, shift, band)
     lowered, turned = cos_minus_one(angle).to(vectors.dtype), torch.sin(angle).to(vectors.dtype)
     return _fill(
         rotary, vectors, lowered * first - turned * second, turned * first + lowered * second
@@ -153,8 +156,9 @@ def tangent(
     band: Band | None = None,
 ) -> Float[Tensor, "*lifted width"]:
     """First-order displacement δA z (Section 2.1): the limit of `displacement` for small angles."""
+    vectors, angle = together(vectors, plane_angles(rotary, shift, band, vectors))
     first, second = split_planes(rotary, vectors)
-    angle = plane_angles(rotary, shift, band).to(vectors.dtype)
+    angle = angle.to(vectors.dtype)
     return _fill(rotary, vectors, -angle * second, angle * first)
 
 
@@ -170,8 +174,8 @@ def phi1_rotary(
     φ1(θJ) = (sin θ/θ) I + ((1 − cos θ)/θ) J on a plane and the identity where θ = 0, so that
     δA φ1(δA) z = `displacement` with no inverse of A.
     """
+    vectors, angle = together(vectors, plane_angles(rotary, shift, band, vectors))
     first, second = split_planes(rotary, vectors)
-    angle = plane_angles(rotary, shift, band)
     along = _sine_quotient(angle).to(vectors.dtype)
     # (1 − cos θ)/θ as a product, whose derivative at θ = 0 is right: 1/2.
     across = (torch.sin(angle / 2) * _sine_quotient(angle / 2)).to(vectors.dtype)
@@ -184,7 +188,8 @@ def chord_norm(
     shift: Shift,
 ) -> Float[Tensor, "*lifted planes"]:
     """Norm of the exact displacement on each plane: 2|sin(θ/2)|·‖z_r‖, never above 2‖z_r‖ (Section 2.1)."""
-    half = torch.sin(plane_angles(rotary, shift, None) / 2).abs().to(vectors.dtype)
+    vectors, angle = together(vectors, plane_angles(rotary, shift, None, vectors))
+    half = torch.sin(angle / 2).abs().to(vectors.dtype)
     return 2 * half * _plane_norms(rotary, vectors)
 
 
@@ -194,8 +199,8 @@ def tangent_norm(
     shift: Shift,
 ) -> Float[Tensor, "*lifted planes"]:
     """Norm of the tangent step on each plane: |θ|·‖z_r‖, unbounded in θ (Section 2.1)."""
-    angle = plane_angles(rotary, shift, None).abs().to(vectors.dtype)
-    return angle * _plane_norms(rotary, vectors)
+    vectors, angle = together(vectors, plane_angles(rotary, shift, None, vectors))
+    return angle.abs().to(vectors.dtype) * _plane_norms(rotary, vectors)
 
 
 def cos_minus_one(angle: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -224,9 +229,9 @@ def _sine_quotient(angle: Tensor) -> Tensor:
     return torch.where(angle == 0, 1.0, torch.sin(safe) / safe)
 
 
-def plane_angles(rotary: Rotary, shift: Shift, band: Band | None) -> Tensor:
-    """θ_r = δ·ω_r in float64, zero outside the band."""
-    frequencies = rotary.frequencies.double()
+def plane_angles(rotary: Rotary, shift: Shift, band: Band | None, vectors: Tensor) -> Tensor:
+    """θ_r = δ·ω_r in float64, zero outside the band; tracked if the vectors to be turned are."""
+    frequencies, _ = together(rotary.frequencies.double(), vectors)
     if band is not None:
         if tuple(band.shape) != (rotary.planes,) or band.dtype != torch.bool:
             raise ValueError(
@@ -234,9 +239,26 @@ def plane_angles(rotary: Rotary, shift: Shift, band: Band | None) -> Tensor:
                 f"{tuple(band.shape)} of {band.dtype}. Build it with frequency_bands."
             )
         frequencies = torch.where(band.to(frequencies.device), frequencies, 0.0)
-    amount = torch.as_tensor(shift, dtype=torch.float64, device=frequencies.device)
+    amount = shift_amount(shift).to(frequencies.device)
     _checks.finite("shift", amount)
     return amount.unsqueeze(-1) * frequencies
+
+
+def shift_amount(shift: Shift) -> Tensor:
+    """A shift in float64, with the error that it has: torch.as_tensor would drop that."""
+    return shift.double() if isinstance(shift, Tensor) else torch.tensor(shift, dtype=torch.float64)
+
+
+def score_scaling(rotary: Rotary, scaling: float | None, like: Tensor) -> Tensor | float:
+    """1/τ as given, or 1/√width; this is a rounded number, and its error is that of s = 1/√w − gap:
+
+    |gap| = |s² − 1/w|/(s + 1/√w), which is below |s² − 1/w|/s and zero where √w is a power of two.
+    """
+    if scaling is not None:
+        return scaling
+    rounded = 1 / math.sqrt(rotary.head_width)
+    exact = Fraction(rounded)
+    return constant(rounded, abs(exact * exact - Fraction(1, rotary.head_width)) / exact, like)
 
 
 def _plane_coordinates(rotary: Rotary) -> tuple[slice, slice]:

@@ -4,17 +4,20 @@
 `error` bounds |computed − exact| entry by entry, whatever order torch sums in. The core itself is
 written once and knows nothing of this file. An operation without a rule raises: an unknown error is
 never taken for zero. Bounds are held in float64 and pushed upwards, so that rounding cannot make them
-too small. Linear solvers and singular values have no rule here.
+too small. Linear solvers and singular values have no rule here. A plain operand counts as exact, so what
+was computed from plain tensors beforehand must not meet tracked ones: the core refuses that mixture.
 """
 
+import copy
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from finite_calculus.phi import phi1, phi2
-from finite_calculus.rotary import sin_minus_angle
+from finite_calculus import _checks
 
 # Largest error of each elementary function in units in the last place, as torch computes it.
 # tests/test_rounding.py measures them on the machine at hand, float64 and float32.
@@ -50,9 +53,10 @@ class Tracked(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = _name(func)
-        # In place, the bound that the tensor carries would be left behind; a third argument or a
-        # keyword (alpha, rounding_mode) makes another operation of an arithmetic one.
+        # In place or into `out`, the bound that a tensor carries would be left behind; a third argument
+        # or a keyword (alpha, rounding_mode) makes another operation of an arithmetic one.
         in_place = func.__name__.endswith("_") and not func.__name__.endswith("__")
+        in_place = in_place or kwargs.get("out") is not None
         if in_place or (name in _BINARY and (kwargs or len(args) > 2)):
             name = ""
         if name in _RULES:
@@ -61,17 +65,39 @@ class Tracked(Tensor):
             return _structural(func, args, kwargs)
         if name in _DISCRETE:
             return func(*_map(_value, args), **_map(_value, kwargs))
-        raise TypeError(
-            f"torch function {func.__name__!r} has no error rule: a bound cannot be derived through "
-            f"it. Use an operation of finite_calculus.rounding, or add its rule there."
-        )
+        raise _no_rule(func)
+
+    def __deepcopy__(self, memo: dict) -> "Tracked":
+        return track(copy.deepcopy(_value(self), memo), copy.deepcopy(self.error, memo))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return track, (_value(self), self.error)
 
 
-def track(tensor: Tensor, error: Tensor | None = None) -> Tracked:
-    """Mark a tensor as exact, or as known to within `error`, for the running error analysis."""
-    tracked = Tensor._make_subclass(Tracked, tensor)
-    tracked.error = torch.zeros_like(tensor, dtype=torch.float64) if error is None else error
-    return tracked
+def track(tensor: Tensor, error: Tensor | float | None = None) -> Tracked:
+    """Mark a tensor as exact, or as known to within `error`, for the running error analysis.
+
+    A tensor that is tracked already keeps the error that it has, to which `error` is added.
+    """
+    _checks.floating("tensor", tensor)
+    known = _error(tensor)
+    return _wrap(_value(tensor), known if error is None else known + _require_error(error, tensor))
+
+
+def together(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors, all of them tracked if one is: what is computed from a plain one rounds as well."""
+    if not any(isinstance(tensor, Tracked) for tensor in tensors):
+        return tensors
+    return tuple(track(tensor) for tensor in tensors)
+
+
+def constant(number: float, lost: Fraction, like: Tensor) -> Tensor | float:
+    """A number that differs by `lost` from the one that is meant; tracked if `like` is."""
+    if not isinstance(like, Tracked):
+        return number
+    entering = torch.tensor(number, dtype=like.dtype, device=like.device)
+    gap = abs(Fraction(entering.item()) - Fraction(number)) + lost
+    return track(entering, float(gap) * _UPWARDS)
 
 
 def value_of(tensor: Tensor) -> Tensor:
@@ -91,6 +117,40 @@ def upper(tensor: Tensor) -> Tensor:
     narrow = bound.to(tensor.dtype)
     above = torch.nextafter(narrow, narrow.new_tensor(torch.inf))
     return torch.where(narrow.double() < bound, above, narrow)
+
+
+def _require_error(error: Any, tensor: Tensor) -> Tensor:
+    """Errors in float64 and in the shape of the tensor; raise if they are no bounds."""
+    bounds = torch.as_tensor(error, dtype=torch.float64, device=tensor.device)
+    if not bool((bounds >= 0).all()):
+        raise ValueError(
+            f"`error` must hold bounds of at least 0; got {float(bounds.nan_to_num(-torch.inf).min())} "
+            f"as its least. Give |computed − exact|, and infinity where it is not known."
+        )
+    try:
+        return bounds.expand(tensor.shape)
+    except RuntimeError:
+        raise ValueError(
+            f"`error` must broadcast to the shape of `tensor`, {tuple(tensor.shape)}; got "
+            f"{tuple(bounds.shape)}. Give one bound for each entry."
+        ) from None
+
+
+def _wrap(value: Tensor, error: Tensor) -> Tracked:
+    """A tracked tensor, unless torch is set to round or flush in ways that no rule knows."""
+    _checks.floating("tensor", value)
+    _checks.subnormal_numbers()
+    _checks.full_products(value)
+    tracked = Tensor._make_subclass(Tracked, value)
+    tracked.error = error
+    return tracked
+
+
+def _no_rule(func: Callable) -> TypeError:
+    return TypeError(
+        f"torch function {func.__name__!r} has no error rule: a bound cannot be derived through "
+        f"it. Use an operation of finite_calculus.rounding, or add its rule there."
+    )
 
 
 def _value(x: Any) -> Any:
@@ -142,7 +202,7 @@ def _result(value: Tensor, error: Tensor) -> Tracked:
     Where overflow or a division by zero leaves no bound to derive, it is infinite.
     """
     bound = error * _UPWARDS + 4 * _tiny(value.dtype)
-    return track(value, torch.where(bound.isnan(), torch.inf, bound))
+    return _wrap(value, torch.where(bound.isnan(), torch.inf, bound))
 
 
 # ---- structure: no arithmetic, so the error goes where the value goes ----
@@ -151,7 +211,7 @@ def _result(value: Tensor, error: Tensor) -> Tracked:
 _STRUCTURAL = frozenset((
     "getitem", "reshape", "view", "expand", "unsqueeze", "squeeze", "flatten", "movedim", "transpose",
     "take_along_dim", "gather", "stack", "cat", "broadcast_to", "clone", "contiguous", "flip",
-    "index_select", "narrow", "unbind", "split", "where", "detach", "neg", "zeros_like", "ones_like",
+    "index_select", "narrow", "unbind", "split", "detach", "neg", "zeros_like", "ones_like",
 ))
 _DISCRETE = frozenset((
     "lt", "le", "gt", "ge", "eq", "ne", "isfinite", "isnan", "all", "any", "argmax", "argmin",
@@ -181,7 +241,9 @@ def _structural(func: Callable, args: tuple, kwargs: dict) -> Any:
     if not _floating(values):
         return values
     if _name(func) in ("zeros_like", "ones_like"):
-        return values
+        return _wrap(values, torch.zeros_like(values, dtype=torch.float64))
+    if any(isinstance(argument, torch.dtype) for argument in args):
+        raise _no_rule(func)  # a view of the same bits as other numbers
     errors = func(*_map(_as_error, args), **_map(_as_error, kwargs))
     if _name(func) == "neg":
         errors = -errors
@@ -190,9 +252,18 @@ def _structural(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 def _as_error(x: Any) -> Any:
     """The error in place of a floating operand; indices, masks and sizes stay as they are."""
-    if isinstance(x, Tensor) and x.is_floating_point():
-        return _error(x)
-    return 0.0 if isinstance(x, float) else x
+    return _error(x) if isinstance(x, Tensor) and x.is_floating_point() else x
+
+
+def _where(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """A choice has the error of what is chosen, with what that loses in the type of the result."""
+    value = func(*_map(_value, args))
+
+    def error(x: Any) -> Any:
+        chooses = isinstance(x, Tensor) and x.dtype is torch.bool
+        return x if chooses else _entering(x, value.dtype)[1]
+
+    return _wrap(value, func(*(error(argument) for argument in args)))
 
 
 def _floating(values: Any) -> bool:
@@ -203,21 +274,41 @@ def _floating(values: Any) -> bool:
 def _pair(values: Any, errors: Any) -> Any:
     if isinstance(values, tuple):
         return tuple(_pair(v, e) for v, e in zip(values, errors, strict=True))
-    return track(values, errors)
+    return _wrap(values, errors)
 
 
 # ---- arithmetic: u is the unit roundoff of the result's dtype ----
 
 
 def _operands(args: tuple, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Values and errors of two operands; a Python number enters as torch rounds it to the dtype."""
-    values, errors = [], []
-    for operand in args[:2]:
-        value = torch.as_tensor(_value(operand), dtype=dtype)
-        exact = isinstance(operand, Tensor)
-        values.append(value)
-        errors.append(_error(operand) if exact else (value.double() - operand).abs())
-    return values[0], values[1], errors[0], errors[1]
+    """Values and errors of two operands in the type of the result."""
+    (x, x_error), (y, y_error) = _entering(args[0], dtype), _entering(args[1], dtype)
+    return x, y, x_error, y_error
+
+
+def _entering(operand: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """An operand as torch rounds it to the type of the result, and its error with that rounding.
+
+    Python numbers are rounded, and so are integers and scalar tensors, which do not widen the result.
+    """
+    value = torch.as_tensor(_value(operand), dtype=dtype)
+    if isinstance(operand, Tensor):
+        if operand.dtype == dtype:
+            return value, _error(operand)
+        wide = _value(operand).double()
+        lost = (value.double() - wide).abs()
+        # Beyond 2^53 an integer is no float64 either.
+        lost = lost + torch.where(wide.abs() >= 1 / _WIDE, wide.abs() * _WIDE, 0.0)
+        return value, _error(operand) + lost
+    return value, torch.tensor(_number_lost(operand, value.item()), dtype=torch.float64)
+
+
+def _number_lost(number: float | int, entering: float) -> float:
+    if number == entering:
+        return 0.0
+    if not (math.isfinite(number) and math.isfinite(entering)):
+        return math.inf
+    return float(abs(Fraction(entering) - Fraction(number)))
 
 
 def _add(func: Callable, args: tuple, kwargs: dict) -> Tracked:
@@ -258,10 +349,14 @@ def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
 
 
 def _sum_residual(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
-    """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly where it does not overflow itself."""
+    """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly where it does not overflow itself.
+
+    An infinite term absorbs the other.
+    """
     part = total - x
     residual = ((x - (total - part)) + (y - part)).double().abs()
-    return torch.where(torch.isfinite(residual), residual, _half_ulp(total))
+    residual = torch.where(torch.isfinite(residual), residual, _half_ulp(total))
+    return torch.where(torch.isinf(x) != torch.isinf(y), 0.0, residual)
 
 
 def _product_residual(x: Tensor, y: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
@@ -302,8 +397,8 @@ def _sum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
 
     Adding a zero is exact, and the last of the n − 1 additions rounds the sum itself.
     """
-    x = args[0]
-    value = func(_value(x), *args[1:], **kwargs)
+    value = func(_value(args[0]), *args[1:], **kwargs)
+    x, args, kwargs = _converted(args, kwargs)
     terms = func((_size(x) != 0).double(), *args[1:], **kwargs)
     own = _growth((terms - 2).clamp(min=0), value.dtype) * func(_size(x), *args[1:], **kwargs)
     own = own + torch.where(terms > 1, _half_ulp(value), 0.0)
@@ -335,7 +430,8 @@ def _softmax(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     but for a factor within 3u, by division or by the reciprocal. Then the ŵ sum to T but for a factor
     within b = (1 + γ)Σp̂ρ/((1 − max ρ)(1 − 3u)), and |p̂ − p| ≤ p̂(ρ + γ + b + 3u)/((1 − ρ)(1 − b)(1 − 3u)).
     """
-    x, value = args[0], func(_value(args[0]), *args[1:], **kwargs)
+    value = func(_value(args[0]), *args[1:], **kwargs)
+    x, args, kwargs = _converted(args, kwargs)
     dim = args[1] if len(args) > 1 else kwargs["dim"]
     top, unit = _value(x).amax(dim, keepdim=True), _unit(value.dtype)
     growth = torch.expm1(_error(x) + _sum_residual(_value(x), -top, _value(x) - top))
@@ -350,51 +446,75 @@ def _softmax(func: Callable, args: tuple, kwargs: dict) -> Tracked:
 
 
 def _growth(operations: Tensor, dtype: torch.dtype) -> Tensor:
-    """γ_n = nu/(1 − nu), the growth of relative error over n operations."""
-    return operations * _unit(dtype) / (1 - operations * _unit(dtype))
+    """γ_n = nu/(1 − nu), the growth of relative error over n operations; from n = 1/u on, unknown."""
+    roundings = operations * _unit(dtype)
+    return torch.where(roundings < 1, roundings / (1 - roundings), torch.inf)
+
+
+def _converted(args: tuple, kwargs: dict) -> tuple[Tensor, tuple, dict]:
+    """The tensor to be summed in the type `dtype`, if there is one, and the other arguments."""
+    named = {name: argument for name, argument in kwargs.items() if name != "dtype"}
+    placed = tuple(argument for argument in args if not isinstance(argument, torch.dtype))
+    dtypes = [x for x in (*args, kwargs.get("dtype")) if isinstance(x, torch.dtype)]
+    return args[0].to(dtypes[0]) if dtypes else args[0], placed, named
 
 
 def _maximum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     """Reductions amax and amin: an extremum moves by no more than the largest error."""
     value = func(_value(args[0]), *args[1:], **kwargs)
-    return track(value, _error(args[0]).amax(*args[1:], **kwargs))
+    return _wrap(value, _error(args[0]).amax(*args[1:], **kwargs))
 
 
 def _pairwise_maximum(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    errors = torch.maximum(*torch.broadcast_tensors(_error(args[0]), _error(args[1])))
-    return track(func(_value(args[0]), _value(args[1])), errors)
+    value = func(_value(args[0]), _value(args[1]))
+    *_, x_error, y_error = _operands(args, value.dtype)
+    return _wrap(value, torch.maximum(x_error, y_error))
 
 
 def _vector_norm(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     """The Euclidean norm: non-expansive, and computed as the root of a sum of squares that underflow."""
-    x = args[0]
-    value = func(_value(x), *args[1:], **kwargs)
+    order = args[1:2] or (kwargs.get("ord", 2),)
+    if order[0] != 2:
+        raise _no_rule(func)
+    value = func(_value(args[0]), *args[1:], **kwargs)
+    x, args, kwargs = _converted(args, kwargs)
     count = max(1, x.numel() // max(1, value.numel()))
     spread = func(_error(x), *args[1:], **kwargs) * (1 + 2 * count * _WIDE)
     lost = 2 * (count * torch.finfo(value.dtype).smallest_normal) ** 0.5
-    return _result(value, spread + (count + 2) * _unit(value.dtype) * _size(value) + lost)
+    # Half of γ_n and two roundings; γ_n is within 2nu as long as nu does not exceed one half.
+    own = (count + 2) * _unit(value.dtype)
+    return _result(value, spread + (own if own <= 0.5 else math.inf) * _size(value) + lost)
 
 
 def _absolute(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     """abs is non-expansive."""
-    return track(func(_value(args[0])), _error(args[0]))
+    return _wrap(func(_value(args[0])), _error(args[0]))
 
 
 def _clamp(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    """Clamping is non-expansive, and what surely lies beyond a limit has no error there."""
-    x, error = _value(args[0]), _error(args[0])
-    value = func(x, *args[1:], **kwargs)
+    """Clamping moves by no more than the tensor or a limit does.
+
+    What surely lies beyond a limit moves with that alone.
+    """
+    limits = [limit for limit in (*args[1:], *kwargs.values()) if limit is not None]
+    error = _error(args[0])
+    (x, *placed), named = _map(_value, args), _map(_value, kwargs)
+    value = func(x, *placed, **named)
+    moved = sum(_entering(limit, value.dtype)[1] for limit in limits)
     reach = (error + x.double().abs() * _WIDE) * _UPWARDS
-    ends = (func(x.double() + side * reach, *args[1:], **kwargs) for side in (-1, 1))
-    apart = torch.stack([(end - value.double()).abs() for end in ends]).amax(0)
-    return track(value, torch.minimum(error, apart.nan_to_num(torch.inf)))
+    ends = (func(x.double() + side * reach, *placed, **named) for side in (-1, 1))
+    apart = torch.stack([(end - value.double()).abs() for end in ends]).amax(0) * _UPWARDS
+    apart = torch.where(apart.isnan(), torch.inf, apart)
+    return _wrap(value, torch.minimum(error, apart) + moved)
 
 
-def _to(func: Callable, args: tuple, kwargs: dict) -> Tracked:
-    value = func(_value(args[0]), *args[1:], **kwargs)
+def _to(func: Callable, args: tuple, kwargs: dict) -> Tensor:
+    value = func(*_map(_value, args), **_map(_value, kwargs))
+    if not (value.is_floating_point() or value.is_complex()):
+        return value
     if _unit(value.dtype) <= _unit(args[0].dtype):
-        return track(value, _error(args[0]))
-    return _result(value, _error(args[0]) + _half_ulp(value))
+        return _wrap(value, _error(args[0]).to(value.device))
+    return _result(value, _error(args[0]).to(value.device) + _half_ulp(value))
 
 
 # ---- elementary functions: propagated error plus the function's own budget of ulps ----
@@ -430,12 +550,20 @@ def _log_spread(argument: Tensor, error: Tensor) -> Tensor:
     return torch.where(room > 0, torch.log1p(error / room), torch.inf)
 
 
+def _lag_spread(argument: Tensor, error: Tensor) -> Tensor:
+    """e·max|cos θ − 1| over the angles θ in question: sin θ − θ is flat where θ is small."""
+    reach = argument.abs() + error
+    return error * (reach * reach / 2).clamp(max=2)
+
+
 def _hypot(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     value = func(_value(args[0]), _value(args[1]))
-    return _result(value, _error(args[0]) + _error(args[1]) + _budget("hypot", value))
+    *_, x_error, y_error = _operands(args, value.dtype)
+    return _result(value, x_error + y_error + _budget("hypot", value))
 
 
-# e^x is within a factor e^e of e^x̂, and φk grows no faster than e^x does (φk' < φk).
+# e^x is within a factor e^e of e^x̂, and φk grows no faster than e^x does (φk' < φk); unlike e^x it does not
+# underflow. The functions of the core are found by their names, as torch's protocol hands them on.
 _RULES: dict[str, Callable] = {
     "add": _add,
     "sub": _add,
@@ -454,6 +582,7 @@ _RULES: dict[str, Callable] = {
     "linalg_vector_norm": _vector_norm,
     "clamp": _clamp,
     "abs": _absolute,
+    "where": _where,
     "to": _to,
     "hypot": _hypot,
     "exp": _elementary("exp", lambda x, e, f: _exp_spread(x, e)),
@@ -465,7 +594,5 @@ _RULES: dict[str, Callable] = {
     "tanh": _elementary("tanh", lambda x, e, f: e.clamp(max=2)),
     "phi1": _elementary("phi1", lambda x, e, f: f * (1 + 1e-6) * torch.expm1(e)),
     "phi2": _elementary("phi2", lambda x, e, f: f * (1 + 1e-6) * torch.expm1(e)),
-    "sin_minus_angle": _elementary("sin_minus_angle", lambda x, e, f: 2 * e),
+    "sin_minus_angle": _elementary("sin_minus_angle", lambda x, e, f: _lag_spread(x, e)),
 }
-
-_KERNELS = (phi1, phi2, sin_minus_angle)  # dispatched by name through torch's function protocol

@@ -15,6 +15,7 @@ from tests.helpers.tensors import draw
 from tests.helpers.watched import Watched
 
 F64 = torch.float64
+PLAIN = torch.zeros(0, dtype=F64)  # no vectors, and no errors to follow
 
 
 def planes(frequencies: list[float], width: int, dtype: torch.dtype = F64) -> fc.Rotary:
@@ -24,12 +25,14 @@ def planes(frequencies: list[float], width: int, dtype: torch.dtype = F64) -> fc
 def test_a_shift_is_taken_as_a_number_of_float64():
     turning = planes([1.0, 0.3], 4)
     exact = torch.tensor([0.1, 0.1 * 0.3], dtype=F64)
-    assert torch.equal(rotary.plane_angles(turning, 0.1, None), exact)
-    assert torch.equal(rotary.plane_angles(turning, torch.tensor(0.1, dtype=F64), None), exact)
+    assert torch.equal(rotary.plane_angles(turning, 0.1, None, PLAIN), exact)
+    assert torch.equal(
+        rotary.plane_angles(turning, torch.tensor(0.1, dtype=F64), None, PLAIN), exact
+    )
     large = 2**24 + 1
-    assert rotary.plane_angles(turning, large, None)[0] == large
+    assert rotary.plane_angles(turning, large, None, PLAIN)[0] == large
     narrow = torch.tensor([0.1])
-    assert rotary.plane_angles(turning, narrow, None)[0, 0] == float(narrow)
+    assert rotary.plane_angles(turning, narrow, None, PLAIN)[0, 0] == float(narrow)
 
 
 def test_bands_go_by_the_size_of_a_frequency():
@@ -83,7 +86,7 @@ def test_a_band_is_brought_to_the_device_of_the_frequencies():
     turning = planes([1.0, 0.3], 4)
     Watched.requests.clear()
     band = torch.tensor([True, False]).as_subclass(Watched)
-    assert rotary.plane_angles(turning, 2.0, band).tolist() == [2.0, 0.0]
+    assert rotary.plane_angles(turning, 2.0, band, PLAIN).tolist() == [2.0, 0.0]
     assert Watched.requests == [(turning.frequencies.device,)]
 
 

@@ -212,8 +212,8 @@ def test_constants_of_the_analysis_are_what_their_comments_say() -> None:
     one = torch.tensor([1 - 1.5e-6, 1 - 0.5e-6], dtype=torch.float64)
     eps = torch.finfo(torch.float64).eps
     assert rounding._budget("exp", one).tolist() == [eps / 2, eps]
-    x = torch.tensor([1.5e-280, 1e-280, 0.7e-280], dtype=torch.float64)
-    _, exact = rounding._product_residual(x, torch.ones_like(x), x)
+    x = torch.tensor([1.5e-280, 0.9e-280, 0.7e-280], dtype=torch.float64)
+    _, exact = rounding._product_residual(x, torch.full_like(x, 1.1), 1.1 * x)
     assert exact.tolist() == [True, False, False]
 
 

@@ -21,8 +21,9 @@ ROTARY_WIDTH = 8  # three planes, one of zero frequency, and two coordinates tha
 
 
 def constant(like: Tensor, *shape: int) -> Tensor:
-    """A fixed argument that all rows of a batch share, in the dtype of another one."""
-    return draw(*shape, seed=99).to(like.dtype)
+    """A fixed argument that all rows of a batch share, in the dtype of another one and tracked as that is."""
+    fixed = draw(*shape, seed=99).to(like.dtype)
+    return fc.track(fixed) if isinstance(like, fc.Tracked) else fixed
 
 
 def rotary(like: Tensor, layout: str = "half") -> fc.Rotary:

@@ -99,7 +99,8 @@ def test_products_are_charged_their_exact_residual(errors: bool, dtype):
     ("x", "y", "within_reach"),
     [
         (1.5e-280, 1.1, True),
-        (1e-280, 1.0, False),
+        (1e-280, 1.0, True),  # a power of two only scales
+        (0.9e-280, 1.1, False),
         (0.7e-280, 1.1, False),
         (-1.5e-140, 1.1e-140, True),
         (-1.1e-140, 0.7e-140, False),
