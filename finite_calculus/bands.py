@@ -44,9 +44,9 @@ def band_interaction(
     exponent = readout.log_probs + first.log_ratio + second.log_ratio
     joint = torch.exp(torch.where(gentle, exponent, 0.0))
     excess = crossed - joint * (coupling / (1 + torch.where(gentle, coupling, 0.0)))
-    closed = weigh(torch.where(readout.attended, excess, 0.0), readout.centred)
+    closed = 2 * weigh(torch.where(readout.attended, excess, 0.0), readout.half_centred)
     swap = _mass(first) < _mass(second)
-    strong = torch.where(swap, second_delta, first_delta)
+    strong = torch.where(swap, second.log_ratio, first.log_ratio)
     weak = torch.where(swap, first_delta, second_delta)
     direct = key_response(_edited(readout, strong), weak) - key_response(readout, weak)
     return torch.where(gentle, closed, direct)
@@ -60,7 +60,7 @@ def mixed_second_derivative(
     """D²F(s)[a, b] = E_p[(a − E_p a)(b − E_p b)(v − F(s))] (eq:softmaxmixed)."""
     first = _centred(readout, first_direction)
     second = _centred(readout, second_direction)
-    return weigh(readout.probs * first * second, readout.centred)
+    return 2 * weigh(readout.probs * first * second, readout.half_centred)
 
 
 def _mass(moved: Reallocation) -> Tensor:
@@ -76,9 +76,9 @@ def _crossed(first: Reallocation, second: Reallocation) -> Tensor:
     return larger * torch.expm1(smaller.clamp(max=_LARGEST))
 
 
-def _edited(readout: Readout, score_delta: Tensor) -> Readout:
-    """The readout with its scores edited."""
-    scores = readout.scores + score_delta
+def _edited(readout: Readout, log_ratio: Tensor) -> Readout:
+    """The readout after an edit, from log p + t: in s + d a large increment would absorb the scores."""
+    scores = readout.log_probs + log_ratio
     batch = scores.shape[:-1]
     values = readout.values.expand(*batch, *readout.values.shape[-2:])
     return evaluate(scores, values, readout.attended.expand(*batch, readout.keys))
