@@ -64,7 +64,7 @@ def increments(rng: Rng, shape: tuple[int, ...], dtype: type) -> np.ndarray:
     per_case = (shape[0],) + (1,) * (len(shape) - 1)
     low = smallest_exponent(dtype)
     plain = rng.normal(size=shape)
-    return _choose(
+    return choose(
         rng,
         plain,
         spread(rng, shape, low, 0),
@@ -82,7 +82,7 @@ def scores(rng: Rng, shape: tuple[int, ...], dtype: type, dominant: int = 0) -> 
     base = rng.normal(size=shape) * rng.choice([0.3, 1.0, 5.0], per_case)
     here = np.arange(shape[-1]) == dominant
     deepest = 745 if dtype is np.float64 else 100
-    return _choose(
+    return choose(
         rng,
         base,
         np.broadcast_to(rng.normal(size=per_case) * 10, shape),
@@ -97,7 +97,7 @@ def vectors(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
     """Vectors, each case from one regime: ordinary, large common part, mixed magnitudes, zeros."""
     per_case = (shape[0],) + (1,) * (len(shape) - 2) + shape[-1:]
     base = rng.normal(size=shape)
-    return _choose(
+    return choose(
         rng,
         base,
         base + spread(rng, per_case, 2, 6),
@@ -223,7 +223,7 @@ def corrupted_cache(rng: Rng, dtype: type, count: int) -> Batch:
     return Batch(rounded(each, dtype), rounded(shared, dtype))
 
 
-def _choose(rng: Rng, *variants: np.ndarray) -> np.ndarray:
+def choose(rng: Rng, *variants: np.ndarray) -> np.ndarray:
     """For every case of a batch, one of the variants at random."""
     stacked = np.stack(variants)
     kinds = rng.integers(len(variants), size=stacked.shape[1])

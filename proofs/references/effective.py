@@ -69,6 +69,12 @@ def anchor_residual(num, query_input, anchor_input, features, values, mask, **_)
     return [[x * v for v in row] for x, row in zip(change, rows, strict=True)]
 
 
+def anchor_error(num, **case) -> Vector:
+    """y − (μ + uᵀΔM_anchor), the residuals of all tokens together."""
+    rows = anchor_residual(num, **case)
+    return [total(num, column) for column in zip(*rows, strict=True)]
+
+
 def matrix_terms(num, query_input, features, values, gauge, mask, **_) -> Matrix:
     """Σ c |a| |v − μ|: the size of what each entry of ΔM is summed from."""
     weights = attend(mask, coefficients(num, query_input, features, gauge, mask))

@@ -98,6 +98,17 @@ def increment_rows(draw: st.DrawFn, dtype: str, behind: np.ndarray) -> np.ndarra
 
 
 @st.composite
+def anchor_rows(draw: st.DrawFn, dtype: str, queries: np.ndarray) -> np.ndarray:
+    """Anchors of queries: anywhere, or each entry the query's or the number beside it."""
+    if draw(st.booleans()):
+        return draw(filled(queries.shape, st.floats(-3, 3)))
+    steps = draw(filled(queries.shape, st.sampled_from([-1.0, 0.0, 1.0])))
+    start = queries.astype(dtype)
+    towards = np.where(steps == 0, start, steps * np.inf).astype(dtype)
+    return np.nextafter(start, towards).astype(np.float64)
+
+
+@st.composite
 def masks(draw: st.DrawFn, shape: tuple[int, ...]) -> np.ndarray:
     """Attended keys: any set that is not empty."""
     mask = draw(hnp.arrays(bool, shape, fill=st.nothing()))

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from proofs.numeric.cases import Batch
 from tests.helpers.regimes import (
     Arrays,
+    anchor_rows,
     entries,
     filled,
     frequencies,
@@ -155,7 +156,6 @@ def affines(draw: st.DrawFn, dtype: str) -> Batch:
     features = draw(filled((count, keys, inputs), st.floats(-3, 3)))
     each = {
         "query_input": draw(filled((count, inputs), st.floats(-3, 3))),
-        "anchor_input": draw(filled((count, inputs), st.floats(-3, 3))),
         "features": common + features * draw(st.sampled_from([0.0, 1e-8, 1.0, 3.0])),
         "values": draw(filled((count, keys, width), entries())),
         "gauge": common[:, 0] * draw(st.sampled_from([0.0, 1.0])),
@@ -163,6 +163,7 @@ def affines(draw: st.DrawFn, dtype: str) -> Batch:
         "key_shift": draw(filled((count, 2), entries())),
         "mask": draw(masks((count, keys))),
     }
+    each["anchor_input"] = draw(anchor_rows(dtype, each["query_input"]))
     shared = {
         "head_projection": draw(filled((width, 2), entries())),
         "projection": draw(filled((inputs, 2), entries())),
