@@ -6,8 +6,8 @@ common parts, mixed magnitudes.
 
 import numpy as np
 
-from proofs.numeric.cases import (
-    Batch,
+from proofs.numeric.cases import Batch
+from proofs.numeric.regimes import (
     Rng,
     choose,
     masks,

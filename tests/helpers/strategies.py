@@ -15,6 +15,7 @@ from tests.helpers.regimes import (
     Arrays,
     anchor_rows,
     entries,
+    far_rows,
     filled,
     frequencies,
     increment_rows,
@@ -22,17 +23,33 @@ from tests.helpers.regimes import (
     masks,
     score_rows,
     shifts,
+    spoiled,
     spread,
     tiny,
 )
 
 COUNTS = st.integers(1, 2)
+PER_KEY = {"scores", "values", "score_delta", "second_delta", "linear_delta", "value_delta"}
+# Increments of a bank leave room for products with values and masses.
+ROOM = 14
 
 
 @st.composite
 def banks(draw: st.DrawFn, dtype: str) -> Batch:
-    """One query over one to six keys, some of them masked, with edits."""
-    return laid_out(draw, dtype, draw(_bank(dtype)))
+    """One query over one to six keys, some of them masked, with edits; what is masked may be NaN."""
+    return laid_out(draw, dtype, draw(spoiled(draw(_bank(dtype)), PER_KEY)))
+
+
+@st.composite
+def wide_banks(draw: st.DrawFn, dtype: str) -> Batch:
+    """A bank for what stays bounded: increments up to the largest number, values up to a share of it."""
+    each = draw(_bank(dtype))
+    each["score_delta"] = draw(far_rows(dtype, each["score_delta"]))
+    limit = float(np.finfo(dtype).max) / (2 if dtype == "float32" else 16)
+    for name in ("values", "value_delta"):
+        if draw(st.integers(0, 3)) == 3:
+            each[name] = draw(filled(each[name].shape, st.floats(-1, 1))) * limit
+    return laid_out(draw, dtype, draw(spoiled(each, PER_KEY)))
 
 
 @st.composite
@@ -218,7 +235,7 @@ def _bank(draw: st.DrawFn, dtype: str, *, fewest: int = 1, masked: bool = True) 
     return {
         "scores": scores,
         "values": draw(filled(vectors, entries())),
-        "score_delta": draw(increment_rows(dtype, behind)),
+        "score_delta": draw(far_rows(dtype, draw(increment_rows(dtype, behind)), room=ROOM)),
         "second_delta": draw(increment_rows(dtype, behind)),
         "linear_delta": draw(increment_rows(dtype, behind)),
         "value_delta": draw(filled(vectors, entries())) * draw(spread(-8, 1)),
@@ -233,7 +250,7 @@ def _edits(draw: st.DrawFn, dtype: str, each: Arrays, indices: np.ndarray) -> Ar
     scores, width = each["scores"], each["values"].shape[-1]
     behind = (scores.max(-1, keepdims=True) - scores)[:, indices]
     return {
-        "group_scores": draw(increment_rows(dtype, behind)),
+        "group_scores": draw(far_rows(dtype, draw(increment_rows(dtype, behind)), room=ROOM)),
         "group_values": draw(filled((*behind.shape, width), entries())) * draw(spread(-8, 1)),
     }
 
@@ -260,6 +277,7 @@ def _planes(draw: st.DrawFn, dtype: str) -> tuple[Arrays, dict]:
 # By the name of the draw, which the checks take their seeded cases from.
 STRATEGIES: dict[str, Callable[[str], st.SearchStrategy[Batch]]] = {
     "bank": banks,
+    "wide_bank": wide_banks,
     "full_bank": full_banks,
     "deletions": deletions,
     "groups": groups,
