@@ -37,7 +37,7 @@ def rotary(rng: Rng, dtype: type, count: int) -> Batch:
         "frequencies": frequencies,
         "layout": str(rng.choice(["half", "interleaved"])),
         "band": rng.random(planes) < 0.7,
-        "scaling": float(dtype(1 / np.sqrt(width))),
+        "scaling": None if rng.random() < 1 / 2 else float(dtype(1 / np.sqrt(width))),
     }
     return Batch({**rounded(each, dtype), "shift": shift}, shared)
 
@@ -118,10 +118,16 @@ def projected(rng: Rng, dtype: type, count: int) -> Batch:
         "output_projection": vectors(rng, (1, heads, value, model))[0],
         "gradient": vectors(rng, (1, model))[0],
     }
-    position = {"position": float(rng.integers(0, 100_000))}
+    position = float(rng.integers(0, 100_000))
+    if rng.random() < 1 / 4:
+        # Nothing turns and each feature is one product of integers: the scale's rounding is all.
+        position = 0.0
+        base.each["keys"] = rng.integers(-99, 100, base.each["keys"].shape).astype(dtype)
+        shared["query_weight"] = rng.permuted(np.eye(model, width), axis=1)
+        shared["query_bias"] = np.zeros(width)
     return Batch(
         {**base.each, **rounded(each, dtype)},
-        {**base.shared, **rounded(shared, dtype), **position},
+        {**base.shared, **rounded(shared, dtype), "position": position},
     )
 
 

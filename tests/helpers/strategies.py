@@ -269,7 +269,7 @@ def _planes(draw: st.DrawFn, dtype: str) -> tuple[Arrays, dict]:
         "frequencies": draw(filled((planes,), frequencies())),
         "layout": draw(st.sampled_from(["half", "interleaved"])),
         "band": draw(hnp.arrays(bool, (planes,), fill=st.nothing())),
-        "scaling": float(np.dtype(dtype).type(1 / np.sqrt(width))),
+        "scaling": draw(st.sampled_from([None, float(np.dtype(dtype).type(1 / np.sqrt(width)))])),
     }
     return each, shared
 
