@@ -162,9 +162,19 @@ def residual_write(
 
     `residual` may differ from the head's input, as under pre-normalisation.
     """
-    _checks.same_dtype(residual=residual, output_projection=output_projection)
+    _checks.same_dtype(
+        residual=residual, output_projection=output_projection, weights=weights.matrix
+    )
+    width, model = weights.matrix.shape[-1], residual.shape[-1]
+    _checks.exact_axes(
+        "output_projection", output_projection, (width, model), "(value width, model)"
+    )
     write = residual + _row_times(weights.output, output_projection)
-    return write if output_bias is None else write + output_bias
+    if output_bias is None:
+        return write
+    _checks.same_dtype(output_bias=output_bias, residual=residual)
+    _checks.exact_axes("output_bias", output_bias, (model,), "(model,)")
+    return write + output_bias
 
 
 def anchor_residual(

@@ -174,6 +174,24 @@ EFFECTIVE = [
         "share one dtype … `residual` is torch.float32",
     ),
     Refusal(
+        "output projection of other width",
+        lambda: fc.residual_write(draw(MODEL), weights(), draw(WIDTH + 1, MODEL)),
+        VALUE,
+        "`output_projection` … (3, 4) … got (4, 4)",
+    ),
+    Refusal(
+        "output bias of other width",
+        lambda: fc.residual_write(draw(MODEL), weights(), draw(WIDTH, MODEL), draw(1)),
+        VALUE,
+        "`output_bias` … (4) … got (1,)",
+    ),
+    Refusal(
+        "output bias of other type",
+        lambda: fc.residual_write(draw(MODEL), weights(), draw(WIDTH, MODEL), draw(MODEL).float()),
+        TYPE,
+        "share one dtype … `output_bias` is torch.float32",
+    ),
+    Refusal(
         "anchor in another gauge",
         lambda: fc.anchor_residual(weights(), weights(gauge=draw(MODEL))),
         VALUE,
