@@ -10,12 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.joint import key_response
-from finite_calculus.readout import Readout, evaluate, weigh
+from finite_calculus.readout import Readout, evaluate, relative_scores, weigh
 from finite_calculus.response import (
     Reallocation,
     reallocate,
     relative_increments,
 )
+from finite_calculus.rounding import value_of
 
 # The closed form serves while no edit alone moves more mass than this, and the coupling κ stays small.
 _MOVED = 0.25
@@ -44,7 +45,7 @@ def band_interaction(
     exponent = readout.log_probs + first.log_ratio + second.log_ratio
     joint = torch.exp(torch.where(gentle, exponent, 0.0))
     excess = crossed - joint * (coupling / (1 + torch.where(gentle, coupling, 0.0)))
-    closed = weigh(torch.where(readout.attended, excess, 0.0), readout.centred)
+    closed = 2 * weigh(torch.where(readout.attended, excess, 0.0), readout.half_centred)
     swap = _mass(first) < _mass(second)
     strong = torch.where(swap, second_delta, first_delta)
     weak = torch.where(swap, first_delta, second_delta)
@@ -60,7 +61,7 @@ def mixed_second_derivative(
     """D²F(s)[a, b] = E_p[(a − E_p a)(b − E_p b)(v − F(s))] (eq:softmaxmixed)."""
     first = _centred(readout, first_direction)
     second = _centred(readout, second_direction)
-    return weigh(readout.probs * first * second, readout.centred)
+    return 2 * weigh(readout.probs * first * second, readout.half_centred)
 
 
 def _mass(moved: Reallocation) -> Tensor:
@@ -77,11 +78,20 @@ def _crossed(first: Reallocation, second: Reallocation) -> Tensor:
 
 
 def _edited(readout: Readout, score_delta: Tensor) -> Readout:
-    """The readout with its scores edited."""
-    scores = readout.scores + score_delta
-    batch = scores.shape[:-1]
+    """The readout after an edit, scores and increments measured from the key that leads after it.
+
+    In s + d itself an increment that many keys share would absorb their scores.
+    """
+    scores, batch = relative_scores(readout), score_delta.shape[:-1]
+    scores = scores.expand(*batch, readout.keys)
+    attended = readout.attended.expand(*batch, readout.keys)
+    halves = value_of(0.5 * scores + 0.5 * score_delta).detach()
+    leader = torch.where(attended, halves, -torch.inf).argmax(-1, keepdim=True)
+    raised = score_delta - torch.take_along_dim(score_delta, leader, dim=-1)
+    most = torch.finfo(scores.dtype).max
+    moved = (scores - torch.take_along_dim(scores, leader, dim=-1)) + raised.clamp(-most, most)
     values = readout.values.expand(*batch, *readout.values.shape[-2:])
-    return evaluate(scores, values, readout.attended.expand(*batch, readout.keys))
+    return evaluate(moved.clamp(-most, most), values, attended)
 
 
 def _centred(readout: Readout, direction: Tensor) -> Tensor:

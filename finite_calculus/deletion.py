@@ -36,8 +36,8 @@ def deletion_response(
     """
     choice = choose(readout, _check_removed(readout, removed))
     require_rest(choice.attended[..., 1], "removed")
-    gap = choice.values[..., 1, :] - choice.values[..., 0, :]
-    return choice.probs[..., :1] * gap
+    half_gap = 0.5 * choice.values[..., 1, :] - 0.5 * choice.values[..., 0, :]
+    return 2 * (choice.probs[..., :1] * half_gap)
 
 
 def deletion_jacobian(
@@ -50,7 +50,7 @@ def deletion_jacobian(
     removed, probs = _check_removed(readout, removed), readout.probs.unsqueeze(-2)
     heavy = torch.where(removed, probs, 0.0).sum(-1, keepdim=True) > 0.5
     lighter = torch.where(removed ^ heavy, torch.where(heavy, probs, -probs), 0.0)
-    return torch.matmul(lighter, readout.centred)
+    return 2 * torch.matmul(lighter, readout.half_centred)
 
 
 def select_evictions(

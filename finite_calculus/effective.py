@@ -13,7 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus.phi import phi1
+from finite_calculus._anchor import AnchorChange, score_coefficients
+from finite_calculus._units import pivot_within_range
+from finite_calculus.margin import norm
 from finite_calculus.rotary import Rotary, Shift, rotate, score_scaling, shift_amount
 
 
@@ -88,12 +90,13 @@ def effective_weights(
     _checks.last_axes("values", values, (features.shape[-2], None), "(..., keys, value width)")
     attended = torch.ones_like(features[..., 0], dtype=torch.bool) if mask is None else mask
     _checks.mask_over("mask", attended, features.shape[-2])
+    _checks.broadcastable("mask", attended.shape[:-1], features.shape[:-2])
     _checks.finite("values", values, attended=attended.unsqueeze(-1))
-    shifted = features if gauge is None else features - gauge.unsqueeze(-2)
+    shifted = features if gauge is None else _shifted(features, gauge)
     shifted = torch.where(attended.unsqueeze(-1), shifted, 0.0)
     scores = torch.matmul(shifted, query_input.unsqueeze(-1)).squeeze(-1)
     _checks.finite("features", scores, attended=attended)
-    coefficients = _coefficients(scores, attended)
+    coefficients = score_coefficients(scores, attended)
     mean, centred = _centre(values, attended)
     matrix = torch.matmul(shifted.mT, coefficients.unsqueeze(-1) * centred)
     return EffectiveWeights(query_input, shifted, coefficients, centred, mean, matrix)
@@ -161,10 +164,15 @@ def residual_write(
     _checks.same_dtype(
         residual=residual, output_projection=output_projection, weights=weights.matrix
     )
+    width, model = weights.matrix.shape[-1], residual.shape[-1]
+    _checks.exact_axes(
+        "output_projection", output_projection, (width, model), "(value width, model)"
+    )
     write = residual + _row_times(weights.output, output_projection)
     if output_bias is None:
         return write
-    _checks.same_dtype(residual=residual, output_bias=output_bias)
+    _checks.same_dtype(output_bias=output_bias, residual=residual)
+    _checks.exact_axes("output_bias", output_bias, (model,), "(model,)")
     return write + output_bias
 
 
@@ -177,27 +185,34 @@ def anchor_residual(
     must share bank, position and gauge, which is checked.
     """
     _checks.same_dtype(weights=weights.matrix, anchor=anchor.matrix)
-    if not (
-        torch.equal(weights.features, anchor.features)
-        and torch.equal(weights.centred, anchor.centred)
-    ):
-        raise ValueError(
-            "`anchor` must share the features and values of `weights`: the residual is defined at one "
-            "bank, position and gauge; got different ones. Recompute the anchor with the same."
-        )
+    _require_one_bank(weights, anchor)
     scores = torch.matmul(weights.features, weights.query_input.unsqueeze(-1)).squeeze(-1)
     change = (weights.coefficients - anchor.coefficients) * scores
     return change.unsqueeze(-1) * weights.centred
 
 
 def anchor_bound(weights: EffectiveWeights, anchor: EffectiveWeights) -> Float[Tensor, "*batch"]:
-    """‖e‖₂ ≤ ‖u‖₂ ‖ΔM − ΔM_anchor‖_op (eq:bound), the right-hand side rounded upwards."""
-    change = weights.matrix - anchor.matrix
-    spectral = torch.linalg.matrix_norm(change, ord=2)
-    length = torch.linalg.vector_norm(weights.query_input, dim=-1)
-    # Singular values are computed to within this many units of the largest one.
-    slack = 8 * sum(change.shape[-2:]) * torch.finfo(change.dtype).eps
-    return length * spectral * (1 + slack)
+    """‖e‖₂ ≤ ‖u‖₂ ‖ΔM − ΔM_anchor‖_op (eq:bound), for the exact residual e and including all rounding.
+
+    The difference is summed from those of the coefficients, Σ (c − c_anchor) a (v − μ), and what rounding
+    may hide of it is added to its norm. For anchors so near that rounding hides all of it, the bound
+    comes from the distance of the queries instead. Both must share bank, position and gauge, which is
+    checked.
+    """
+    _require_one_bank(weights, anchor)
+    difference = weights.coefficients - anchor.coefficients
+    change = torch.matmul(weights.features.mT, difference.unsqueeze(-1) * weights.centred)
+    exact = _changed(weights, anchor)
+    # Singular values are computed to within this many units of the largest one, norms to fewer.
+    slack = 8 * sum(change.shape[-2:]) * torch.finfo(torch.float64).eps
+    hidden = norm(exact.hidden(change.detach()).flatten(-2))
+    spectral = torch.linalg.matrix_norm(change.double(), ord=2) + hidden
+    bound = torch.minimum(norm(weights.query_input.double()) * spectral, exact.reach()) * (
+        1 + slack
+    )
+    info = torch.finfo(change.dtype)
+    tiny = info.smallest_normal * info.eps
+    return (bound * (1 + 2 * info.eps) + 2 * tiny).to(change.dtype)
 
 
 def numerical_rank(
@@ -221,6 +236,36 @@ def numerical_rank(
     return (singular > tolerance * largest).sum(-1), tolerance
 
 
+def _require_one_bank(weights: EffectiveWeights, anchor: EffectiveWeights) -> None:
+    if not (
+        torch.equal(weights.features, anchor.features)
+        and torch.equal(weights.centred, anchor.centred)
+    ):
+        raise ValueError(
+            "`anchor` must share the features and values of `weights`: the residual is defined at one "
+            "bank, position and gauge; got different ones. Recompute the anchor with the same."
+        )
+
+
+def _changed(weights: EffectiveWeights, anchor: EffectiveWeights) -> AnchorChange:
+    return AnchorChange(
+        weights.features.detach(),
+        weights.centred.detach(),
+        (weights.coefficients != 0) | (anchor.coefficients != 0),
+        weights.query_input.detach(),
+        anchor.query_input.detach(),
+    )
+
+
+def _shifted(features: Tensor, gauge: Tensor) -> Tensor:
+    """Features measured from a gauge that is checked against them."""
+    _checks.same_dtype(gauge=gauge, features=features)
+    _checks.last_axes("gauge", gauge, features.shape[-1:], "(..., inputs)")
+    _checks.broadcastable("gauge", gauge.shape[:-1], features.shape[:-2])
+    _checks.finite("gauge", gauge)
+    return features - gauge.unsqueeze(-2)
+
+
 def _centre(values: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
     """The uniform mean μ of the attended values and v − μ, measured from one of them.
 
@@ -229,26 +274,10 @@ def _centre(values: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
     mask = attended.unsqueeze(-1)
     first = attended.to(torch.uint8).argmax(-1, keepdim=True).unsqueeze(-1)
     pivot = torch.take_along_dim(values, first, dim=-2)
+    pivot = pivot_within_range(pivot, torch.where(mask, values, 0.0))
     offsets = torch.where(mask, values - pivot, 0.0)
-    mean_offset = offsets.sum(-2, keepdim=True) / attended.sum(-1)[..., None, None]
+    mean_offset = (offsets / attended.sum(-1)[..., None, None]).sum(-2, keepdim=True)
     return (pivot + mean_offset).squeeze(-2), torch.where(mask, offsets - mean_offset, 0.0)
-
-
-def _coefficients(scores: Tensor, attended: Tensor) -> Tensor:
-    """φ1(s)/Σe^s with both scaled by the largest score: φ1(s) = e^s φ1(−s) for s > 0."""
-    top = torch.where(attended, scores, -torch.inf).detach().amax(-1, keepdim=True)
-    relative = torch.where(attended, scores - top, 0.0)
-    total = torch.where(attended, torch.exp(relative), 0.0).sum(-1, keepdim=True)
-    rising = torch.exp(relative) * phi1(-scores.clamp(min=0))
-    falling = torch.exp(-top) * phi1(scores.clamp(max=0))
-    coefficients = torch.where(attended, torch.where(scores > 0, rising, falling), 0.0) / total
-    if not bool(torch.isfinite(coefficients).all()):
-        raise ValueError(
-            f"The coefficients φ1(s)/Z overflow in this gauge: the largest score is "
-            f"{float(top.min()):.4g}. Pass `gauge`=reference_key_gauge(features, key) with a key of "
-            f"large score; the readout is the same in every gauge."
-        )
-    return coefficients
 
 
 def _row_times(row: Tensor, matrix: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._units import power_of_two
 from finite_calculus.rounding import value_of
 
 
@@ -50,8 +51,7 @@ def norm(writes: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch"]:
 
     The squares of small writes would underflow; a power of two changes no digit of the others.
     """
-    _, exponent = torch.frexp(value_of(writes).abs().amax(-1, keepdim=True))
-    unit = torch.exp2((exponent - 1).to(writes.dtype))
+    unit = power_of_two(value_of(writes).abs().amax(-1, keepdim=True))
     return torch.linalg.vector_norm(writes / unit, dim=-1) * unit.squeeze(-1)
 
 

@@ -1,9 +1,10 @@
 """The exponential divided differences of Appendix B (eq:rho), accurate at every argument.
 
 φ1(x) = (eˣ − 1)/x is the divided difference that the whole calculus rests on; φ2 is the one that
-a stable KL divergence needs. Both come with exact derivatives of every order, φk' = φk − k·φ(k+1),
-because differentiating the quotient would lose all digits near zero. Matrix arguments are not
-treated here: on rotary planes see `rotary.phi1_rotary`.
+a stable KL divergence needs. Both come with derivatives of every order that lose no digits anywhere
+(`_phi_derivatives`): differentiating the quotient would lose all of them near zero, and the rule
+φk' = φk − k·φ(k+1) those of every order far to the left. Matrix arguments are not treated here: on
+rotary planes see `rotary.phi1_rotary`.
 """
 
 import math
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from finite_calculus import _checks
+from finite_calculus._phi_derivatives import derivative
 
 # Inside |x| <= 1 the series converges below one unit of roundoff in this many terms: 1/19! < 2^-56.
 _SERIES_TERMS = 18
@@ -45,22 +47,33 @@ def phi2(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 class _Phi(torch.autograd.Function):
-    """φk with the derivative φk − k·φ(k+1), itself differentiable."""
+    """The n-th derivative of φk; its own derivative is the next one."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx, x, order):
+    def forward(x, order, times):
+        return _evaluate(x, order) if times == 0 else derivative(x, order, times)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.order, ctx.times = inputs
         ctx.save_for_backward(x)
-        ctx.order = order
-        return _evaluate(x, order)
+        ctx.save_for_forward(x)
 
     @staticmethod
     def backward(ctx, *grad_outputs):
         (x,) = ctx.saved_tensors
-        return grad_outputs[0] * (_phi(x, ctx.order) - ctx.order * _phi(x, ctx.order + 1)), None
+        return grad_outputs[0] * _Phi.apply(x, ctx.order, ctx.times + 1), None, None
+
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        (x,) = ctx.saved_tensors
+        return grad_inputs[0] * _Phi.apply(x, ctx.order, ctx.times + 1)
 
 
 def _phi(x: Tensor, order: int) -> Tensor:
-    return _Phi.apply(x, order)
+    return _Phi.apply(x, order, 0)
 
 
 def _evaluate(x: Tensor, order: int) -> Tensor:

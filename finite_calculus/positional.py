@@ -80,7 +80,8 @@ def positional_jacobian(
     readout: Readout, linear_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted width"]:
     """Response predicted by the positional Jacobian: Δy_Jac = Σ p d_lin (v − y) (eq:phasejacobian)."""
-    return weigh(readout.probs * relative_increments(readout, linear_delta), readout.centred)
+    weights = readout.probs * relative_increments(readout, linear_delta)
+    return 2 * weigh(weights, readout.half_centred)
 
 
 def rotary_remainder(

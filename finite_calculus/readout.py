@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._units import pivot_within_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,9 @@ class Readout:
     """Softmax readout y = Σ p v over an attended set; build it with `freeze`.
 
     `reference` is the dominant key, `offsets` are the values minus the reference key's value, and
-    `mean_offset` = y − v_reference. Keys outside `attended` have probability exactly zero.
+    `mean_offset` = y − v_reference; where two values are further apart than the largest number, both are
+    measured from another vector instead, so that they are numbers. Keys outside `attended` have
+    probability exactly zero.
     """
 
     scores: Float[Tensor, "*batch keys"]
@@ -44,13 +47,19 @@ class Readout:
 
     @property
     def output(self) -> Float[Tensor, "*batch width"]:
-        """The readout y = Σ p v."""
-        return weigh(self.probs, self.values)
+        """The readout y = Σ p v; rounding does not carry it beyond the largest number."""
+        most = torch.finfo(self.probs.dtype).max
+        return weigh(self.probs, self.values).clamp(-most, most)
 
     @property
     def centred(self) -> Float[Tensor, "*batch keys width"]:
         """v − y for every key."""
         return self.offsets - self.mean_offset.unsqueeze(-2)
+
+    @property
+    def half_centred(self) -> Float[Tensor, "*batch keys width"]:
+        """(v − y)/2 for every key: a number even where v − y is beyond the largest."""
+        return 0.5 * self.offsets - 0.5 * self.mean_offset.unsqueeze(-2)
 
 
 def freeze(
@@ -86,15 +95,15 @@ def evaluate(
     attended: Bool[Tensor, "*batch keys"],
 ) -> Readout:
     """The readout of checked inputs; entries outside the attended set are replaced before any use."""
-    lowest = torch.finfo(scores.dtype).min
-    reference = torch.where(attended, scores, lowest).argmax(-1, keepdim=True)
+    reference = torch.where(attended, scores, -torch.inf).argmax(-1, keepdim=True)
     top = torch.take_along_dim(scores, reference, dim=-1)
-    relative = torch.where(attended, scores - top, 0.0)
+    relative = _below(top, scores, attended)
     weights = torch.where(attended, torch.exp(relative), 0.0)
     total = weights.sum(-1, keepdim=True)
     probs = weights / total
     values = torch.where(attended.unsqueeze(-1), values, 0.0)
     pivot = torch.take_along_dim(values, reference.unsqueeze(-1), dim=-2)
+    pivot = pivot_within_range(pivot, values)
     offsets = torch.where(attended.unsqueeze(-1), values - pivot, 0.0)
     return Readout(
         scores=torch.where(attended, scores, 0.0),
@@ -127,8 +136,14 @@ def at_reference(readout: Readout, vectors: Tensor, *, feature_axes: int) -> Ten
 
 def relative_scores(readout: Readout) -> Float[Tensor, "*batch keys"]:
     """Scores measured from the dominant key, which carry no large common part; zero if not attended."""
-    relative = readout.scores - at_reference(readout, readout.scores, feature_axes=0)
-    return torch.where(readout.attended, relative, 0.0)
+    top = at_reference(readout, readout.scores, feature_axes=0)
+    return _below(top, readout.scores, readout.attended)
+
+
+def _below(top: Tensor, scores: Tensor, attended: Tensor) -> Tensor:
+    """s − top, zero if not attended; where the largest number falls short of it, that stands for it."""
+    lowest = torch.finfo(scores.dtype).min
+    return torch.where(attended, scores - top, 0.0).clamp(min=lowest)
 
 
 def _attended(mask: Tensor | None, scores: Tensor) -> Tensor:

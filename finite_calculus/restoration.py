@@ -230,7 +230,8 @@ def _path_expansion(cache: CachePair, readout: Readout) -> tuple[Tensor, Tensor]
     p[δ(v − y) + ε] and p[δ²(½ − p)(v − y) + δ(1 − p)ε].
     """
     probs, rest = readout.probs.unsqueeze(-1), rest_of_each(readout).unsqueeze(-1)
-    delta, edit, centred = cache.score_delta.unsqueeze(-1), cache.value_delta, readout.centred
-    first = probs * (delta * centred + edit)
-    second = probs * (delta * delta * (0.5 - probs) * centred + delta * rest * edit)
+    delta, edit = cache.score_delta.unsqueeze(-1), cache.value_delta
+    pulls = 2 * (probs * readout.half_centred)
+    first = delta * pulls + probs * edit
+    second = delta * delta * (0.5 - probs) * pulls + probs * delta * rest * edit
     return first, second

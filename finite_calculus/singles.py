@@ -6,6 +6,7 @@ summed anew; values measured from that key make p (v − y) accurate for every k
 business of `prepare`.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -51,7 +52,7 @@ class PreparedSingles:
         length 1 for an increment that all keys share, as when their odds are multiplied.
         """
         if value_delta is not None:
-            attended_value_delta(self.readout, value_delta)
+            value_delta = attended_value_delta(self.readout, value_delta)
         if not self._quotient_suffices(score_delta):
             return self._guarded(score_delta, value_delta)
         edited = self.probs * torch.exp(score_delta)
@@ -84,7 +85,7 @@ class PreparedSingles:
         )
 
     def _quotient_suffices(self, score_delta: Tensor) -> bool:
-        """Whether the quotient is as good as it gets: a rest to divide by, no NaN, nothing out of range.
+        """Whether the quotient is as good as it gets: a rest to divide by, nothing infinite or out of range.
 
         Beyond e^d = 1/eps a probability below the normal numbers would not stay negligible, and
         products with values could overflow.
@@ -93,7 +94,8 @@ class PreparedSingles:
             return False
         if score_delta.shape[-1:] not in ((1,), self.probs.shape[-1:]):
             return False
-        return float(numbers_of(score_delta).amax()) <= REACH[score_delta.dtype]
+        lowest, highest = torch.aminmax(numbers_of(score_delta))
+        return math.isfinite(lowest) and float(highest) <= REACH[score_delta.dtype]
 
     def _guarded(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
         if score_delta.shape[-1:] == (1,):
@@ -112,6 +114,6 @@ def prepare_singles(readout: Readout) -> PreparedSingles:
         readout=readout,
         probs=readout.probs,
         rest=rest,
-        pulls=readout.probs.unsqueeze(-1) * readout.centred,
+        pulls=2 * (readout.probs.unsqueeze(-1) * readout.half_centred),
         direct=bool((rest >= info.smallest_normal / info.eps).all()),
     )

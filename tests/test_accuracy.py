@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+from dataclasses import replace
 
 import jaxtyping
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
 import finite_calculus as fc
+from finite_calculus import sparse
 from proofs import references
 from proofs.numeric.cases import Batch
 from proofs.numeric.checks import CHECKS, builder, checks_of
@@ -85,6 +87,22 @@ def test_references_do_not_depend_on_the_torch_core() -> None:
         module = importlib.import_module(f"proofs.references.{info.name}")
         assert "torch" not in vars(module)
         assert "finite_calculus" not in inspect.getsource(module)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "name", ["PreparedGroups.response", "prepare_spans.response", "restoration_response"]
+)
+def test_a_heavy_drift_of_the_wrong_sign_is_a_violation(monkeypatch, name: str, dtype: str) -> None:
+    sound = sparse._with_rest
+
+    def flipped(prepared: fc.PreparedGroups) -> fc.PreparedGroups:
+        prepared = sound(prepared)
+        assert prepared.heavy is not None
+        return replace(prepared, heavy=replace(prepared.heavy, drift=-prepared.heavy.drift))
+
+    monkeypatch.setattr(sparse, "_with_rest", flipped)
+    assert run(CHECKS[name], dtype, 40).violations > 0
 
 
 def test_a_wrong_formula_is_a_violation() -> None:

@@ -1,10 +1,14 @@
 """Effective weights at their edges: masks, extreme scores, biases, bounds and ranks."""
 
+import math
+
 import pytest
 import torch
 
 import finite_calculus as fc
-from finite_calculus import effective
+from finite_calculus import _anchor
+from proofs.references import effective as of_affine
+from proofs.references.numbers import distance, prove
 from tests.helpers.tensors import draw
 
 KEYS, INPUTS, WIDTH = 5, 4, 3
@@ -59,16 +63,44 @@ def test_the_residual_write_adds_the_output_and_the_bias():
     assert fc.residual_write(residual, weights, projection, bias).tolist() == [13.0, 25.0, 41.0]
 
 
-def test_an_anchor_bound_is_the_product_of_norms_and_their_slack():
-    features, values = draw(2, 7, 60, seed=1), draw(2, 7, 40, seed=2)
-    here, there = (fc.effective_weights(draw(2, 60, seed=s), features, values) for s in (3, 4))
-    spectral = torch.linalg.svdvals(here.matrix - there.matrix).amax(-1)
-    length = torch.linalg.vector_norm(here.query_input, dim=-1)
-    expected = length * spectral * (1 + 8 * 100 * EPS)
-    bound = fc.anchor_bound(here, there)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_far_anchor_is_bounded_by_the_product_of_norms(dtype: torch.dtype):
+    features, values = draw(2, 7, 60, seed=1).to(dtype), draw(2, 7, 40, seed=2).to(dtype)
+    here, there = (
+        fc.effective_weights(draw(2, 60, seed=s).to(dtype), features, values) for s in (3, 4)
+    )
+    spectral = torch.linalg.svdvals((here.matrix - there.matrix).double()).amax(-1)
+    expected = torch.linalg.vector_norm(here.query_input.double(), dim=-1) * spectral
+    bound = fc.anchor_bound(here, there).double()
     assert bound.shape == (2,)
-    # Two computations of the same singular value, and a few products.
-    assert bool(((bound - expected).abs() <= 16 * EPS * expected).all())
+    # Scores are sums of sixty products of order one: a coefficient may be off by sixty roundings of
+    # sixty, its own and those of Z, for either query.
+    eps = torch.finfo(dtype).eps
+    assert bool((bound <= expected * (1 + 4 * 60 * 60 * eps)).all())
+    assert bool((bound >= expected * (1 - 8 * 100 * eps)).all())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-30, 1e-85])
+@pytest.mark.parametrize("seed", range(10))
+def test_an_anchor_one_rounding_away_is_bounded_by_its_distance(seed: int, scale: float):
+    query, features = scale * draw(3, seed=seed), scale * draw(4, 3, seed=seed + 50)
+    values = draw(4, 2, seed=seed + 100)
+    beside = torch.nextafter(query, torch.full_like(query, torch.inf))
+    here, there = (fc.effective_weights(u, features, values) for u in (query, beside))
+    bound = float(fc.anchor_bound(here, there))
+    case = {"query_input": query, "anchor_input": beside, "features": features, "values": values}
+    arguments = {name: part.tolist() for name, part in case.items()} | {"mask": [True] * 4}
+    exact, _ = prove(of_affine.anchor_error, arguments)
+    error = math.hypot(*[distance(0.0, ball) for ball in exact])
+    assert 0 < error <= bound
+    # Norms and largest changes stand for four keys of either sign: far from 1, but no rounding of ΔM.
+    assert bound <= 1e4 * error
+
+
+def test_anchors_are_bounded_only_at_one_bank():
+    weights = fc.effective_weights(draw(INPUTS), draw(KEYS, INPUTS, seed=1), draw(KEYS, WIDTH))
+    with pytest.raises(ValueError, match="`anchor` must share the features and values"):
+        fc.anchor_bound(weights, scored(1.0, 2.0))
 
 
 def test_a_large_position_is_not_rounded():
@@ -97,7 +129,7 @@ def test_the_tolerance_of_a_rank_does_not_depend_on_the_batch():
 def test_a_score_far_below_the_others_has_finite_gradients():
     scores = torch.tensor([0.5, -800.0, 3.0], dtype=torch.float64, requires_grad=True)
     attended = torch.ones(3, dtype=torch.bool)
-    coefficients = effective._coefficients(scores, attended)
+    coefficients = _anchor.score_coefficients(scores, attended)
     (gradient,) = torch.autograd.grad(coefficients.square().sum(), scores)
     assert bool(torch.isfinite(gradient).all())
     assert bool(gradient.any())
@@ -105,7 +137,7 @@ def test_a_score_far_below_the_others_has_finite_gradients():
 
 def test_no_gradient_flows_through_the_largest_score():
     scores = torch.tensor([0.5, -1.0, 3.0], dtype=torch.float64, requires_grad=True)
-    coefficients = effective._coefficients(scores, torch.ones(3, dtype=torch.bool))
+    coefficients = _anchor.score_coefficients(scores, torch.ones(3, dtype=torch.bool))
     visited, waiting = set(), [coefficients.grad_fn]
     while waiting:
         node = waiting.pop()

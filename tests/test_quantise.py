@@ -1,5 +1,7 @@
 """Quantisation is, bit by bit, what its definition says in the arithmetic of the input's type."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -28,11 +30,37 @@ def test_each_vector_is_rounded_by_its_own_scale(bits: int, dtype: torch.dtype):
         assert row == defined(expected, bits, DTYPES[dtype])
 
 
-def test_a_vector_whose_scale_underflows_becomes_zero():
-    smallest = torch.tensor([5e-324, -5e-324], dtype=torch.float64)
-    assert fc.quantise(smallest, 8).tolist() == [0.0, 0.0]
-    assert not fc.quantise(smallest, 8).signbit().any()  # zero, and not minus zero
-    assert fc.quantise(smallest, 2).tolist() == smallest.tolist()
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_codes_stay_in_range_among_the_subnormal_numbers(bits: int, dtype: torch.dtype):
+    info, levels = torch.finfo(dtype), 2 ** (bits - 1) - 1
+    step = Fraction(info.smallest_normal) * Fraction(info.eps)  # the smallest number
+    entries = torch.arange(-60, 61, dtype=dtype) * float(step)
+    vectors = torch.cartesian_prod(entries, entries)
+    for vector, row in zip(vectors.tolist(), fc.quantise(vectors, bits).tolist(), strict=True):
+        largest = Fraction(max(map(abs, vector)))
+        for x, q in zip(vector, row, strict=True):
+            assert abs(Fraction(q)) <= largest
+            # Half a scale, of which three roundings may move a tie, and one rounding to the grid.
+            allowed = largest / levels / 2 * (1 + 4 * levels * Fraction(info.eps)) + step / 2
+            assert abs(Fraction(x) - Fraction(q)) <= allowed
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bits", range(2, 12))
+def test_the_largest_numbers_stay_finite(bits: int, dtype: torch.dtype):
+    most = torch.finfo(dtype).max
+    vector = torch.tensor([most, -most, most / 2, 0.0], dtype=dtype)
+    quantised = fc.quantise(vector, bits)
+    assert bool(torch.isfinite(quantised).all())
+    # Exactly ±most in the reals; one rounding of the scale and one of its multiple.
+    assert bool((quantised[:2] - vector[:2]).abs().max() <= most * torch.finfo(dtype).eps)
+
+
+def test_zero_stays_zero_without_a_sign():
+    zeros = torch.tensor([0.0, -0.0], dtype=torch.float64)
+    assert fc.quantise(zeros, 8).tolist() == [0.0, 0.0]
+    assert not fc.quantise(zeros, 8).signbit().any()
 
 
 def test_vectors_without_a_scale_have_no_infinite_gradients():

@@ -109,12 +109,26 @@ def test_deleting_the_only_key_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_masked_increments_may_hold_anything(bad: float) -> None:
+    scores, values, d, e = bank(0.0)
+    mask = torch.tensor([True, True, False, True, True, True])
+    singles = fc.prepare_singles(fc.freeze(scores, values, mask=mask))
+    spoiled_d, spoiled_e = torch.where(mask, d, bad), torch.where(mask.unsqueeze(-1), e, bad)
+    assert torch.equal(singles.response(d, spoiled_e), singles.response(d, e))
+    clean = singles.response(fc.track(d), fc.track(e))
+    assert within(singles.response(fc.track(spoiled_d), fc.track(spoiled_e)), clean)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_increments_that_are_not_finite_are_refused(bad: float) -> None:
     scores, values, d, e = bank(0.0)
     singles = fc.prepare_singles(fc.freeze(scores, values))
     with pytest.raises(ValueError, match="`score_delta` must be finite"):
         singles.response(d + bad)
+    with pytest.raises(ValueError, match="`score_delta` must be finite"):
+        singles.response(torch.tensor([bad], dtype=torch.float64))
     with pytest.raises(ValueError, match="`value_delta` must be finite"):
         singles.response(d, e + bad)
     with pytest.raises(ValueError, match="`score_delta`"):

@@ -82,7 +82,7 @@ def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() ->
         "finite_calculus.rounding._matmul",
         "proofs.references.vectors.softmax",
         "proofs.references.numbers.prove",
-        "proofs.numeric.cases.increments",
+        "proofs.numeric.regimes.increments",
         "proofs.numeric.comparison._BatchedCheck.batch",
     } <= reached
     assert not any(name.startswith("finite_calculus.sparse") for name in reached)

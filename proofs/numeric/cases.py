@@ -1,9 +1,7 @@
-"""Adversarial inputs for the checks of readouts, drawn in batches from a seeded numpy generator.
+"""Adversarial inputs for the checks of readouts: banks, groups, spans and caches of every regime.
 
-Each regime is a place where some plain formula of the paper loses its digits: dominant keys, tiny and
-huge increments, increments with a large common part, subnormal probabilities, values with a large
-common part, equal scores, a single key, masks. The cases of a batch share their shapes; arrays are
-already rounded to the dtype under test, so that the float inputs are exact.
+What is not attended may be NaN or infinite. The cases of a batch share their shapes; arrays are already
+rounded to the dtype under test, so that the float inputs are exact.
 """
 
 from collections.abc import Callable
@@ -12,8 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from proofs.numeric.regimes import (
+    Rng,
+    far_exponent,
+    flip_dominance,
+    increments,
+    masks,
+    rounded,
+    scores,
+    spread,
+    vectors,
+    with_far_keys,
+)
+
 Case = dict[str, Any]
-Rng = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -48,78 +58,48 @@ class Batch:
 
 Draw = Callable[[Rng, type, int], Batch]
 
-
-def spread(rng: Rng, shape: Any, low: float, high: float) -> np.ndarray:
-    """Numbers of random sign whose decimal exponent is uniform in [low, high]."""
-    return rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(low, high, shape)
-
-
-def smallest_exponent(dtype: type) -> float:
-    """Decimal exponent of the smallest increments tried: products with them stay normal numbers."""
-    return -300.0 if dtype is np.float64 else -30.0
-
-
-def increments(rng: Rng, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    """Score increments, each case from one regime, |d| from the smallest exponent to 1e3."""
-    per_case = (shape[0],) + (1,) * (len(shape) - 1)
-    low = smallest_exponent(dtype)
-    plain = rng.normal(size=shape)
-    return _choose(
-        rng,
-        plain,
-        spread(rng, shape, low, 0),
-        spread(rng, shape, 0, 3),
-        spread(rng, per_case, 0, 2) + spread(rng, per_case, -10, -2) * plain,
-        plain * spread(rng, per_case, low, -3),
-        np.where(rng.random(shape) < 0.5, 0.0, plain),
-        spread(rng, shape, -12, 3),
-    )
-
-
-def scores(rng: Rng, shape: tuple[int, ...], dtype: type, dominant: int = 0) -> np.ndarray:
-    """Scores, each case from one regime: ordinary, equal, one dominant key, a large common part."""
-    per_case = (shape[0],) + (1,) * (len(shape) - 1)
-    base = rng.normal(size=shape) * rng.choice([0.3, 1.0, 5.0], per_case)
-    here = np.arange(shape[-1]) == dominant
-    deepest = 745 if dtype is np.float64 else 100
-    return _choose(
-        rng,
-        base,
-        np.broadcast_to(rng.normal(size=per_case) * 10, shape),
-        base + here * rng.uniform(5, 60, per_case),
-        base + here * rng.uniform(60, deepest, per_case),
-        base + rng.choice([-1.0, 1.0], per_case) * rng.uniform(100, 900, per_case),
-        base,
-    )
-
-
-def vectors(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
-    """Vectors, each case from one regime: ordinary, large common part, mixed magnitudes, zeros."""
-    per_case = (shape[0],) + (1,) * (len(shape) - 2) + shape[-1:]
-    base = rng.normal(size=shape)
-    return _choose(
-        rng,
-        base,
-        base + spread(rng, per_case, 2, 6),
-        spread(rng, shape, -6, 4),
-        np.where(rng.random(shape) < 0.3, 0.0, base),
-    )
-
-
-def rounded(arrays: dict[str, np.ndarray], dtype: type) -> dict[str, np.ndarray]:
-    """The arrays in the dtype under test."""
-    return {name: array.astype(dtype) for name, array in arrays.items()}
-
-
-def masks(rng: Rng, count: int, keys: int) -> np.ndarray:
-    """Every third case attends a random subset that is never empty."""
-    attended = rng.random((count, keys)) < 0.6
-    attended[np.arange(count), rng.integers(keys, size=count)] = True
-    return attended | (rng.random((count, 1)) < 0.7)
+# What belongs to a key, so that it may be anything where the key is not attended.
+_PER_KEY = {"scores", "values", "score_delta", "second_delta", "linear_delta", "value_delta"}
 
 
 def bank(rng: Rng, dtype: type, count: int) -> Batch:
-    """One query over a bank: scores, values, score increments, value increments, gradient, mask."""
+    """One query over a bank: scores, values, score increments, value increments, gradient, mask.
+
+    Score increments reach so far that their products with values are still numbers. What is not
+    attended may be anything, NaN too.
+    """
+    return _spoiled(rng, _bank(rng, dtype, count))
+
+
+def wide_bank(rng: Rng, dtype: type, count: int) -> Batch:
+    """A bank for what stays bounded: increments up to the largest number, values up to half of it.
+
+    Error bounds are float64 themselves, so that values of that type have to leave them some room.
+    """
+    batch = _bank(rng, dtype, count)
+    most = float(np.finfo(dtype).max)
+    batch.each["score_delta"] = with_far_keys(rng, batch.each["score_delta"], float(np.log10(most)))
+    limit = most / 2 if dtype is np.float32 else most / 16
+    for name in ("values", "value_delta"):
+        array = batch.each[name]
+        huge = rng.uniform(-limit, limit, array.shape)
+        chosen = rng.random((count, 1, 1)) < 0.2
+        batch.each[name] = np.where(chosen, huge, array).astype(dtype)
+    return _spoiled(rng, batch)
+
+
+def full_bank(rng: Rng, dtype: type, count: int) -> Batch:
+    """A bank whose keys are all attended; a third of the batches tame enough for quotients of edits."""
+    each = _bank(rng, dtype, count).each
+    if rng.random() < 1 / 3:
+        top = each["scores"].max(1, keepdims=True)
+        each["scores"] = np.maximum(each["scores"], top - dtype(30))
+        each["score_delta"] = np.clip(each["score_delta"], -15, 15)
+    return Batch({**each, "mask": np.ones_like(each["mask"])})
+
+
+def _bank(rng: Rng, dtype: type, count: int) -> Batch:
+    """A bank with numbers everywhere."""
     keys, width = int(rng.choice([1, 2, 3, 5, 8, 17])), int(rng.integers(1, 4))
     dominant = int(rng.integers(keys))
     each = {
@@ -131,14 +111,10 @@ def bank(rng: Rng, dtype: type, count: int) -> Batch:
         "value_delta": vectors(rng, (count, keys, width)) * spread(rng, (count, 1, 1), -8, 1),
         "gradient": rng.normal(size=(count, width)),
     }
-    _flip_dominance(rng, each, dtype)
-    return Batch({**rounded(each, dtype), "mask": masks(rng, count, keys)})
-
-
-def full_bank(rng: Rng, dtype: type, count: int) -> Batch:
-    """A bank whose keys are all attended."""
-    batch = bank(rng, dtype, count)
-    return Batch({**batch.each, "mask": np.ones_like(batch.each["mask"])}, batch.shared)
+    flip_dominance(rng, each, dtype)
+    each = rounded(each, dtype)
+    each["score_delta"] = with_far_keys(rng, each["score_delta"], far_exponent(dtype))
+    return Batch({**each, "mask": masks(rng, count, keys)})
 
 
 def deletions(rng: Rng, dtype: type, count: int) -> Batch:
@@ -152,31 +128,46 @@ def deletions(rng: Rng, dtype: type, count: int) -> Batch:
 
 
 def groups(rng: Rng, dtype: type, count: int) -> Batch:
-    """A bank with sparse candidate edits; some groups hold every attended key."""
+    """A bank with sparse candidate edits; some groups hold every attended key.
+
+    A third of the batches is tame enough for the quotient, with groups that hold most of the mass and
+    increments that share a large part; in another third some keys are not attended.
+    """
+    kind = rng.choice(["wild", "tame", "masked"])
     batch = full_bank(rng, dtype, count)
-    _, keys, width = batch.each["values"].shape
+    keys = batch.each["scores"].shape[1]
     members = int(rng.integers(1, keys + 1))
-    edits = {
-        "group_scores": increments(rng, (count, 3, members), dtype),
-        "group_values": vectors(rng, (count, 3, members, width))
-        * spread(rng, (count, 1, 1, 1), -8, 1),
-    }
     indices = np.stack([rng.permutation(keys)[:members] for _ in range(3)])
-    return Batch({**batch.each, **rounded(edits, dtype)}, {"groups": indices})
+    each = {**batch.each, **_group_edits(rng, batch, members, dtype)}
+    if kind == "tame":
+        each |= _tame(rng, each, indices[0], dtype)
+    if kind == "masked":
+        each["mask"] = masks(rng, count, keys)
+        each["mask"][:, indices[:, 0]] = True
+        each = _spoiled(rng, Batch(each)).each
+        inside = each["mask"][:, indices]
+        each["group_scores"] = np.where(inside, each["group_scores"], np.nan).astype(dtype)
+        each["group_values"] = np.where(inside[..., None], each["group_values"], np.nan)
+        each["group_values"] = each["group_values"].astype(dtype)
+    return Batch(each, {"groups": indices})
 
 
 def proper_groups(rng: Rng, dtype: type, count: int) -> Batch:
-    """Groups that leave at least one key."""
+    """Groups of attended keys that leave at least one key."""
     batch = groups(rng, dtype, count)
-    while batch.shared["groups"].shape[1] == batch.each["scores"].shape[1]:
+    while _leaves_nothing(batch) or not batch.each["mask"].all():
         batch = groups(rng, dtype, count)
     return batch
+
+
+def _leaves_nothing(batch: Batch) -> bool:
+    return batch.shared["groups"].shape[1] == batch.each["scores"].shape[1]
 
 
 def spans(rng: Rng, dtype: type, count: int) -> Batch:
     """Contiguous groups; a third of the batches tame enough for the quotient, a third without heavy spans."""
     batch = full_bank(rng, dtype, count)
-    _, keys, width = batch.each["values"].shape
+    keys = batch.each["scores"].shape[1]
     kind = rng.choice(["wild", "tame", "light"])
     if kind == "light" and keys >= 5:
         batch.each["scores"] = (0.3 * rng.normal(size=(count, keys))).astype(dtype)
@@ -184,11 +175,7 @@ def spans(rng: Rng, dtype: type, count: int) -> Batch:
         top = batch.each["scores"].max(1, keepdims=True)
         batch.each["scores"] = np.maximum(batch.each["scores"], top - dtype(30))
     members = int(rng.integers(1, keys + 1)) if kind != "light" else max(1, keys // 4)
-    edits = {
-        "group_scores": increments(rng, (count, 3, members), dtype),
-        "group_values": vectors(rng, (count, 3, members, width))
-        * spread(rng, (count, 1, 1, 1), -8, 1),
-    }
+    edits = _group_edits(rng, batch, members, dtype)
     if kind != "wild":
         edits["group_scores"] = np.clip(edits["group_scores"], -15, 15)
     starts = rng.integers(0, keys - members + 1, 3)
@@ -197,7 +184,7 @@ def spans(rng: Rng, dtype: type, count: int) -> Batch:
         "members": members,
         "groups": starts[:, None] + np.arange(members),
     }
-    return Batch({**batch.each, **rounded(edits, dtype)}, shared)
+    return Batch({**batch.each, **edits}, shared)
 
 
 def proper_spans(rng: Rng, dtype: type, count: int) -> Batch:
@@ -223,17 +210,42 @@ def corrupted_cache(rng: Rng, dtype: type, count: int) -> Batch:
     return Batch(rounded(each, dtype), rounded(shared, dtype))
 
 
-def _choose(rng: Rng, *variants: np.ndarray) -> np.ndarray:
-    """For every case of a batch, one of the variants at random."""
-    stacked = np.stack(variants)
-    kinds = rng.integers(len(variants), size=stacked.shape[1])
-    return stacked[kinds, np.arange(stacked.shape[1])]
+def _spoiled(rng: Rng, batch: Batch) -> Batch:
+    """The batch with NaN or infinity wherever a key is not attended, in half of the cases."""
+    mask, each = batch.each["mask"], dict(batch.each)
+    garbage = rng.choice([np.nan, np.inf, -np.inf], (len(mask), 1))
+    chosen = ~mask & (rng.random((len(mask), 1)) < 0.5)
+    for name in _PER_KEY & each.keys():
+        array = each[name]
+        shape = mask.shape + (1,) * (array.ndim - 2)
+        bad = garbage.reshape(len(mask), *[1] * (array.ndim - 1))
+        each[name] = np.where(chosen.reshape(shape), bad, array).astype(array.dtype)
+    return Batch(each, batch.shared)
 
 
-def _flip_dominance(rng: Rng, each: dict[str, np.ndarray], dtype: type) -> None:
-    """In every fifth case raise all keys by about the leader's lead, so that attention flips."""
-    lead = each["scores"].max(1, keepdims=True) - each["scores"]
-    limit = 1000.0 if dtype is np.float64 else 200.0
-    flipped = np.clip(lead + rng.normal(size=lead.shape), -limit, limit)
-    flips = rng.random((len(lead), 1)) < 0.2
-    each["score_delta"] = np.where(flips, flipped, each["score_delta"])
+def _group_edits(rng: Rng, batch: Batch, members: int, dtype: type) -> dict[str, np.ndarray]:
+    """Edits of the members of three groups."""
+    count, _, width = batch.each["values"].shape
+    sizes = spread(rng, (count, 1, 1, 1), -8, 1)
+    edits = {
+        "group_scores": increments(rng, (count, 3, members), dtype),
+        "group_values": vectors(rng, (count, 3, members, width)) * sizes,
+    }
+    edits = rounded(edits, dtype)
+    far = with_far_keys(rng, edits["group_scores"], far_exponent(dtype))
+    return {**edits, "group_scores": far}
+
+
+def _tame(
+    rng: Rng, each: dict[str, np.ndarray], heavy: np.ndarray, dtype: type
+) -> dict[str, np.ndarray]:
+    """Increments and leads within reach of the quotient; the keys `heavy` lead, by a little or a lot."""
+    scores, deltas = each["scores"], np.clip(each["group_scores"], -15, 15)
+    scores = np.clip(scores - scores.max(1, keepdims=True), -30, 0)
+    scores[:, heavy] += rng.uniform(0, 30, (len(scores), 1)).astype(dtype)
+    per_group = (*deltas.shape[:2], 1)
+    common = rng.uniform(-5, 5, per_group) + rng.normal(size=deltas.shape) * 10.0 ** rng.uniform(
+        -9, 0, per_group
+    )
+    shared = np.where(rng.random(per_group) < 0.5, common, deltas)
+    return rounded({"scores": scores, "group_scores": shared}, dtype)

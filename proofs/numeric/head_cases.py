@@ -6,7 +6,16 @@ common parts, mixed magnitudes.
 
 import numpy as np
 
-from proofs.numeric.cases import Batch, Rng, masks, rounded, smallest_exponent, spread, vectors
+from proofs.numeric.cases import Batch
+from proofs.numeric.regimes import (
+    Rng,
+    choose,
+    masks,
+    rounded,
+    smallest_exponent,
+    spread,
+    vectors,
+)
 
 
 def rotary(rng: Rng, dtype: type, count: int) -> Batch:
@@ -28,7 +37,7 @@ def rotary(rng: Rng, dtype: type, count: int) -> Batch:
         "frequencies": frequencies,
         "layout": str(rng.choice(["half", "interleaved"])),
         "band": rng.random(planes) < 0.7,
-        "scaling": float(dtype(1 / np.sqrt(width))),
+        "scaling": None if rng.random() < 1 / 2 else float(dtype(1 / np.sqrt(width))),
     }
     return Batch({**rounded(each, dtype), "shift": shift}, shared)
 
@@ -65,20 +74,32 @@ def affine(rng: Rng, dtype: type, count: int) -> Batch:
     reach = rng.choice([0.01, 1.0, 6.0], (count, 1, 1))
     each = {
         "query_input": rng.normal(size=(count, inputs)),
-        "anchor_input": rng.normal(size=(count, inputs)),
         "features": rng.normal(size=(count, keys, inputs)) * reach,
         "values": vectors(rng, (count, keys, width)),
         "gauge": rng.normal(size=(count, inputs)) * rng.choice([0.0, 1.0], (count, 1)),
         "residual": rng.normal(size=(count, 3)),
         "key_shift": rng.normal(size=(count, 2)),
     }
+    each = rounded(each, dtype)
+    each["anchor_input"] = _anchors(rng, each["query_input"])
     shared = {
         "head_projection": rng.normal(size=(width, 3)).astype(dtype),
         "projection": rng.normal(size=(inputs, 2)).astype(dtype),
         "reference": int(rng.integers(keys)),
         "pairs": rng.integers(0, keys, (2, 2)),
     }
-    return Batch({**rounded(each, dtype), "mask": masks(rng, count, keys)}, shared)
+    return Batch({**each, "mask": masks(rng, count, keys)}, shared)
+
+
+def _anchors(rng: Rng, query_input: np.ndarray) -> np.ndarray:
+    """Anchors of queries: anywhere, near, one rounding away in some entries, the query itself."""
+    dtype, each = query_input.dtype, (len(query_input), 1)
+    steps = rng.choice([-np.inf, np.inf], query_input.shape).astype(dtype)
+    beside = np.where(
+        rng.random(query_input.shape) < 0.7, np.nextafter(query_input, steps), query_input
+    )
+    near = query_input + spread(rng, each, -15, -1) * rng.normal(size=query_input.shape)
+    return choose(rng, rng.normal(size=query_input.shape), near, beside).astype(dtype)
 
 
 def projected(rng: Rng, dtype: type, count: int) -> Batch:
@@ -97,10 +118,16 @@ def projected(rng: Rng, dtype: type, count: int) -> Batch:
         "output_projection": vectors(rng, (1, heads, value, model))[0],
         "gradient": vectors(rng, (1, model))[0],
     }
-    position = {"position": float(rng.integers(0, 100_000))}
+    position = float(rng.integers(0, 100_000))
+    if rng.random() < 1 / 4:
+        # Nothing turns and each feature is one product of integers: the scale's rounding is all.
+        position = 0.0
+        base.each["keys"] = rng.integers(-99, 100, base.each["keys"].shape).astype(dtype)
+        shared["query_weight"] = rng.permuted(np.eye(model, width), axis=1)
+        shared["query_bias"] = np.zeros(width)
     return Batch(
         {**base.each, **rounded(each, dtype)},
-        {**base.shared, **rounded(shared, dtype), **position},
+        {**base.shared, **rounded(shared, dtype), "position": position},
     )
 
 

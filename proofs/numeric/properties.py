@@ -13,9 +13,12 @@ import numpy as np
 import torch
 
 import finite_calculus as fc
-from proofs.numeric import cases, head_cases, plans, truths
-from proofs.numeric.cases import Batch, Case, Rng
-from proofs.numeric.comparison import Pairs, Property, tensors, tracked
+from proofs.numeric import cases, head_cases, plans, regimes, truths
+from proofs.numeric.cases import Batch, Case
+from proofs.numeric.comparison import Pairs, Property, as_lists, tensors, tracked
+from proofs.numeric.regimes import Rng
+from proofs.references import effective as of_affine
+from proofs.references.numbers import distance, prove
 
 _STABLE = 2
 
@@ -26,9 +29,17 @@ def _each(check: Callable[[Case], Pairs]) -> Callable[[Batch], Iterator[Pairs]]:
 
 
 def _codes(rng: Rng, dtype: type, count: int) -> Batch:
-    scale = 10.0 ** rng.uniform(-30, 30, (count, 1))
-    vector = cases.vectors(rng, (count, 6)).astype(dtype) * scale.astype(dtype)
-    return Batch({"vector": vector, "bits": rng.integers(2, 9, count)})
+    """Vectors of every size, from the smallest numbers to the largest, for two to eight bits."""
+    info = np.finfo(dtype)
+    vector = regimes.vectors(rng, (count, 6))
+    largest = np.abs(vector).max(1, keepdims=True)
+    lowest, highest = np.log10(float(info.smallest_subnormal)), np.log10(float(info.max))
+    ordinary = 10.0 ** rng.uniform(-30, 30, (count, 1))
+    size = np.where(
+        rng.random((count, 1)) < 0.5, ordinary, 10.0 ** rng.uniform(lowest, highest, (count, 1))
+    )
+    vector = np.where(rng.random((count, 1)) < 0.2, info.max, size) * (vector / largest)
+    return Batch({"vector": vector.astype(dtype), "bits": rng.integers(2, 9, count)})
 
 
 def quantised_codes_are_in_range(case: Case) -> Pairs:
@@ -40,12 +51,14 @@ def quantised_codes_are_in_range(case: Case) -> Pairs:
     if largest == 0:
         return [(float(np.abs(quantised).max()), 0.0)]
     scale, unit = largest / levels, Fraction(float(np.finfo(vector.dtype).eps)) / 2
+    smallest = Fraction(float(np.finfo(vector.dtype).smallest_subnormal))
     pairs: Pairs = []
     for x, q in zip(vector.tolist(), quantised.tolist(), strict=True):
-        code = round(Fraction(q) / scale)
-        pairs.append((float(abs(code)), float(levels)))
-        # Rounding of the scale, of the quotient and of the product, each one unit of the largest code.
-        allowed = scale / 2 + 4 * unit * levels * scale
+        code = round(max(abs(Fraction(q)) - smallest / 2, Fraction(0)) / scale)
+        pairs.append((float(code), float(levels)))
+        # Rounding of the scale, of the quotient and of the product, each one unit of the largest code,
+        # and of the result to the grid of the smallest numbers.
+        allowed = scale / 2 + 4 * unit * levels * scale + smallest / 2
         pairs.append((float(abs(Fraction(x) - Fraction(q)) / scale), float(allowed / scale)))
     return pairs
 
@@ -83,7 +96,7 @@ def _requests(rng: Rng, dtype: type, count: int) -> Batch:
         "query": rng.normal(size=(count, model)),
         "wanted": rng.normal(size=(count, 2)),
     }
-    return Batch(cases.rounded(each, dtype), {"pairs": np.array([[0, 1], [1, 2]])})
+    return Batch(regimes.rounded(each, dtype), {"pairs": np.array([[0, 1], [1, 2]])})
 
 
 def requested_ratios_are_achieved(case: Case) -> Pairs:
@@ -110,7 +123,9 @@ def requested_ratios_are_achieved(case: Case) -> Pairs:
 def _impossible_requests(rng: Rng, dtype: type, count: int) -> Batch:
     features = rng.normal(size=(count, 3, 5))
     features[:, 2, :-1] = features[:, 0, :-1]
-    return Batch(cases.rounded({"features": features, "query": rng.normal(size=(count, 4))}, dtype))
+    return Batch(
+        regimes.rounded({"features": features, "query": rng.normal(size=(count, 4))}, dtype)
+    )
 
 
 def infeasible_requests_say_so(case: Case) -> Pairs:
@@ -152,19 +167,15 @@ def bands_partition_the_planes(case: Case) -> Pairs:
 
 
 def anchor_bound_holds(batch: Batch) -> Iterator[Pairs]:
-    """‖Σ residual‖ ≤ ‖u‖‖ΔM − ΔM_anchor‖ as computed, beyond the rounding of the residual itself."""
+    """‖e‖₂, from the definition in Arb, is not above the bound as computed, with nothing added."""
     inputs = tensors(batch.joined())
     frozen = (inputs["features"], inputs["values"])
     here = fc.effective_weights(inputs["query_input"], *frozen, mask=inputs["mask"])
     there = fc.effective_weights(inputs["anchor_input"], *frozen, mask=inputs["mask"])
-    residual = fc.anchor_residual(here, there)
-    rounding = torch.finfo(residual.dtype).eps * _STABLE * residual.shape[-2]
-    residual = residual.double()
-    parts = (residual, here.matrix.double(), there.matrix.double())
-    scale = sum(part.abs().sum((-1, -2)) for part in parts)
-    norms = torch.linalg.vector_norm(residual.sum(-2), dim=-1)
-    allowed = fc.anchor_bound(here, there).double() + rounding * scale
-    yield from ([pair] for pair in zip(norms.tolist(), allowed.tolist(), strict=True))
+    bounds = fc.anchor_bound(here, there).tolist()
+    for index, bound in enumerate(bounds):
+        exact, _ = prove(of_affine.anchor_error, as_lists(batch.case(index)))
+        yield [(math.hypot(*[distance(0.0, ball) for ball in exact]), bound)]
 
 
 def _ranks(rng: Rng, dtype: type, count: int) -> Batch:

@@ -1,6 +1,6 @@
 """References for effective weights, projections and the small learners, from their definitions."""
 
-from proofs.references.rotary import rotate, tangent
+from proofs.references.rotary import rotate, score_scale, tangent
 from proofs.references.vectors import (
     Matrix,
     Number,
@@ -31,7 +31,8 @@ def affine_features(num, query_weight, query_bias, keys, scaling, position, **ro
     """a_j = Ŵ_q R(p)ᵀ k̃_j/τ."""
     rows = [*query_weight, query_bias]
     turned = [rotate(num, **{**rotary, "vector": key, "shift": -position}) for key in keys]
-    return [[dot(num, row, key) * scaling for row in rows] for key in turned]
+    scale = score_scale(num, keys[0], scaling)
+    return [[dot(num, row, key) * scale for row in rows] for key in turned]
 
 
 def output(num, query_input, features, values, mask, **_) -> Vector:
@@ -67,6 +68,12 @@ def anchor_residual(num, query_input, anchor_input, features, values, mask, **_)
     change = [(c - b) * s for c, b, s in zip(here, there, scores, strict=True)]
     rows = _centred_rows(num, values, mask)
     return [[x * v for v in row] for x, row in zip(change, rows, strict=True)]
+
+
+def anchor_error(num, **case) -> Vector:
+    """y − (μ + uᵀΔM_anchor), the residuals of all tokens together."""
+    rows = anchor_residual(num, **case)
+    return [total(num, column) for column in zip(*rows, strict=True)]
 
 
 def matrix_terms(num, query_input, features, values, gauge, mask, **_) -> Matrix:

@@ -75,16 +75,23 @@ def tangent_norm(num, frequencies, layout, vector, shift, **case) -> Vector:
     return _norms(num, image, len(frequencies), layout)
 
 
+def score_scale(num, vector: Vector, scaling: Number | None) -> Number:
+    """1/τ, by default 1/√width."""
+    if scaling is not None:
+        return scaling
+    return num.real(1.0) / num.sqrt(num.real(float(len(vector))))
+
+
 def key_shift_scores(num, query, keys, scaling, **case) -> Vector:
     """q̃·(k̃' − k̃)·scaling for every key."""
     shifts = [displacement(num, **{**case, "vector": key}) for key in keys]
-    return [dot(num, query, change) * scaling for change in shifts]
+    return [dot(num, query, change) * score_scale(num, query, scaling) for change in shifts]
 
 
 def key_shift_scores_linear(num, query, keys, scaling, **case) -> Vector:
     """q̃·(δA_b k̃)·scaling for every key."""
     shifts = [tangent(num, **{**case, "vector": key}) for key in keys]
-    return [dot(num, query, change) * scaling for change in shifts]
+    return [dot(num, query, change) * score_scale(num, query, scaling) for change in shifts]
 
 
 def key_shift_scores_remainder(num, **case) -> Vector:

@@ -182,13 +182,14 @@ OTHER_CASES = {
         ),
         (*WEIGHTS, (INPUTS,)),
     ),
-    # Singular values are good to a few units of the largest one per row and column.
+    # Singular values are good to a few units of the largest one per row and column, and the bound
+    # holds what the type's rounding may hide.
     "anchor_bound": Case(
         lambda u, a, v, w: fc.anchor_bound(
             fc.effective_weights(u, a, v), fc.effective_weights(w, a, v)
         ),
         (*WEIGHTS, (INPUTS,)),
-        units=32 * (INPUTS + WIDTH),
+        units=64 * (INPUTS + WIDTH),
     ),
     # A sum over keys of products of three factors; the gradient holds c, a and v − μ fixed.
     "unit_gradient_step": Case(

@@ -38,6 +38,12 @@ def increments(dtype: str) -> Numbers:
     return st.one_of(st.just(0.0), st.floats(-5, 5), tiny(dtype), spread(0, 3), last)
 
 
+def far(dtype: str, *, room: int = 0) -> Numbers:
+    """Increments up to the largest number, or to `room` decimal exponents below it."""
+    highest = 308 if dtype == "float64" else 38
+    return spread(3, highest - room)
+
+
 def entries() -> Numbers:
     """Entries of vectors: ordinary, of a large common part, of mixed magnitudes."""
     return st.one_of(st.floats(-3, 3), st.floats(-1, 1).map(lambda x: 1e6 + x), spread(-6, 4))
@@ -95,6 +101,43 @@ def increment_rows(draw: st.DrawFn, dtype: str, behind: np.ndarray) -> np.ndarra
     if regime == "coming back":
         return behind + draw(filled(shape, st.floats(-2, 2)))
     return draw(filled(shape, increments(dtype)))
+
+
+@st.composite
+def far_rows(draw: st.DrawFn, dtype: str, deltas: np.ndarray, *, room: int = 0) -> np.ndarray:
+    """The increments, some of them far: all of one sign, so that their differences are numbers."""
+    if draw(st.integers(0, 2)) != 2:
+        return deltas
+    sign = draw(st.sampled_from([-1.0, 1.0]))
+    chosen = draw(hnp.arrays(bool, deltas.shape, fill=st.nothing()))
+    return np.where(
+        chosen, sign * np.abs(draw(filled(deltas.shape, far(dtype, room=room)))), deltas
+    )
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, each: Arrays, names: set[str]) -> Arrays:
+    """The arrays with one of NaN, infinity or the number itself wherever a key is not attended."""
+    bad = draw(st.sampled_from([None, np.nan, np.inf, -np.inf]))
+    if bad is None:
+        return each
+    mask = each["mask"]
+    changed = {
+        name: np.where(mask.reshape(mask.shape + (1,) * (each[name].ndim - 2)), each[name], bad)
+        for name in names & each.keys()
+    }
+    return each | changed
+
+
+@st.composite
+def anchor_rows(draw: st.DrawFn, dtype: str, queries: np.ndarray) -> np.ndarray:
+    """Anchors of queries: anywhere, or each entry the query's or the number beside it."""
+    if draw(st.booleans()):
+        return draw(filled(queries.shape, st.floats(-3, 3)))
+    steps = draw(filled(queries.shape, st.sampled_from([-1.0, 0.0, 1.0])))
+    start = queries.astype(dtype)
+    towards = np.where(steps == 0, start, np.copysign(np.inf, steps)).astype(dtype)
+    return np.nextafter(start, towards).astype(np.float64)
 
 
 @st.composite

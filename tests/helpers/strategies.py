@@ -13,7 +13,9 @@ from hypothesis.extra import numpy as hnp
 from proofs.numeric.cases import Batch
 from tests.helpers.regimes import (
     Arrays,
+    anchor_rows,
     entries,
+    far_rows,
     filled,
     frequencies,
     increment_rows,
@@ -21,17 +23,33 @@ from tests.helpers.regimes import (
     masks,
     score_rows,
     shifts,
+    spoiled,
     spread,
     tiny,
 )
 
 COUNTS = st.integers(1, 2)
+PER_KEY = {"scores", "values", "score_delta", "second_delta", "linear_delta", "value_delta"}
+# Increments of a bank leave room for products with values and masses.
+ROOM = 14
 
 
 @st.composite
 def banks(draw: st.DrawFn, dtype: str) -> Batch:
-    """One query over one to six keys, some of them masked, with edits."""
-    return laid_out(draw, dtype, draw(_bank(dtype)))
+    """One query over one to six keys, some of them masked, with edits; what is masked may be NaN."""
+    return laid_out(draw, dtype, draw(spoiled(draw(_bank(dtype)), PER_KEY)))
+
+
+@st.composite
+def wide_banks(draw: st.DrawFn, dtype: str) -> Batch:
+    """A bank for what stays bounded: increments up to the largest number, values up to a share of it."""
+    each = draw(_bank(dtype))
+    each["score_delta"] = draw(far_rows(dtype, each["score_delta"]))
+    limit = float(np.finfo(dtype).max) / (2 if dtype == "float32" else 16)
+    for name in ("values", "value_delta"):
+        if draw(st.integers(0, 3)) == 3:
+            each[name] = draw(filled(each[name].shape, st.floats(-1, 1))) * limit
+    return laid_out(draw, dtype, draw(spoiled(each, PER_KEY)))
 
 
 @st.composite
@@ -155,7 +173,6 @@ def affines(draw: st.DrawFn, dtype: str) -> Batch:
     features = draw(filled((count, keys, inputs), st.floats(-3, 3)))
     each = {
         "query_input": draw(filled((count, inputs), st.floats(-3, 3))),
-        "anchor_input": draw(filled((count, inputs), st.floats(-3, 3))),
         "features": common + features * draw(st.sampled_from([0.0, 1e-8, 1.0, 3.0])),
         "values": draw(filled((count, keys, width), entries())),
         "gauge": common[:, 0] * draw(st.sampled_from([0.0, 1.0])),
@@ -163,6 +180,7 @@ def affines(draw: st.DrawFn, dtype: str) -> Batch:
         "key_shift": draw(filled((count, 2), entries())),
         "mask": draw(masks((count, keys))),
     }
+    each["anchor_input"] = draw(anchor_rows(dtype, each["query_input"]))
     shared = {
         "head_projection": draw(filled((width, 2), entries())),
         "projection": draw(filled((inputs, 2), entries())),
@@ -217,7 +235,7 @@ def _bank(draw: st.DrawFn, dtype: str, *, fewest: int = 1, masked: bool = True) 
     return {
         "scores": scores,
         "values": draw(filled(vectors, entries())),
-        "score_delta": draw(increment_rows(dtype, behind)),
+        "score_delta": draw(far_rows(dtype, draw(increment_rows(dtype, behind)), room=ROOM)),
         "second_delta": draw(increment_rows(dtype, behind)),
         "linear_delta": draw(increment_rows(dtype, behind)),
         "value_delta": draw(filled(vectors, entries())) * draw(spread(-8, 1)),
@@ -232,7 +250,7 @@ def _edits(draw: st.DrawFn, dtype: str, each: Arrays, indices: np.ndarray) -> Ar
     scores, width = each["scores"], each["values"].shape[-1]
     behind = (scores.max(-1, keepdims=True) - scores)[:, indices]
     return {
-        "group_scores": draw(increment_rows(dtype, behind)),
+        "group_scores": draw(far_rows(dtype, draw(increment_rows(dtype, behind)), room=ROOM)),
         "group_values": draw(filled((*behind.shape, width), entries())) * draw(spread(-8, 1)),
     }
 
@@ -251,7 +269,7 @@ def _planes(draw: st.DrawFn, dtype: str) -> tuple[Arrays, dict]:
         "frequencies": draw(filled((planes,), frequencies())),
         "layout": draw(st.sampled_from(["half", "interleaved"])),
         "band": draw(hnp.arrays(bool, (planes,), fill=st.nothing())),
-        "scaling": float(np.dtype(dtype).type(1 / np.sqrt(width))),
+        "scaling": draw(st.sampled_from([None, float(np.dtype(dtype).type(1 / np.sqrt(width)))])),
     }
     return each, shared
 
@@ -259,6 +277,7 @@ def _planes(draw: st.DrawFn, dtype: str) -> tuple[Arrays, dict]:
 # By the name of the draw, which the checks take their seeded cases from.
 STRATEGIES: dict[str, Callable[[str], st.SearchStrategy[Batch]]] = {
     "bank": banks,
+    "wide_bank": wide_banks,
     "full_bank": full_banks,
     "deletions": deletions,
     "groups": groups,

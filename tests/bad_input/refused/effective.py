@@ -92,6 +92,49 @@ EFFECTIVE = [
         "`mask` … (5) … got (1,)",
     ),
     Refusal(
+        "gauge of other width",
+        lambda: weights(gauge=draw(1)),
+        VALUE,
+        "`gauge` … (4), that is (..., inputs) … got (1,)",
+    ),
+    Refusal(
+        "gauge of other type",
+        lambda: weights(gauge=draw(MODEL).float()),
+        TYPE,
+        "share one dtype … `gauge` is torch.float32",
+    ),
+    Refusal(
+        "gauge of another batch",
+        lambda: fc.effective_weights(
+            draw(2, MODEL), draw(2, KEYS, MODEL), draw(2, KEYS, WIDTH), gauge=draw(3, MODEL)
+        ),
+        VALUE,
+        "batch dimensions (3,) of `gauge` … (2,)",
+    ),
+    Refusal(
+        "gauge that is not a tensor",
+        lambda: weights(gauge=[0.0] * MODEL),
+        TYPE,
+        "`gauge` must be a torch.Tensor; got list",
+    ),
+    *(
+        Refusal(
+            f"{bad} in the gauge",
+            lambda bad=bad: weights(gauge=holding(bad, MODEL)),
+            VALUE,
+            "`gauge` must be finite … got 1 NaN or infinite of 4",
+        )
+        for bad in (NAN, INF)
+    ),
+    Refusal(
+        "effective weights with a mask of another batch",
+        lambda: fc.effective_weights(
+            draw(2, MODEL), draw(2, KEYS, MODEL), draw(2, KEYS, WIDTH), mask=true(3, KEYS)
+        ),
+        VALUE,
+        "batch dimensions (3,) of `mask` … (2,)",
+    ),
+    Refusal(
         "original-score gauge at scores of −900",
         lambda: fc.effective_weights(*low_scores()),
         VALUE,
@@ -129,6 +172,24 @@ EFFECTIVE = [
         lambda: fc.residual_write(draw(MODEL).float(), weights(), draw(WIDTH, MODEL)),
         TYPE,
         "share one dtype … `residual` is torch.float32",
+    ),
+    Refusal(
+        "output projection of other width",
+        lambda: fc.residual_write(draw(MODEL), weights(), draw(WIDTH + 1, MODEL)),
+        VALUE,
+        "`output_projection` … (3, 4) … got (4, 4)",
+    ),
+    Refusal(
+        "output bias of other width",
+        lambda: fc.residual_write(draw(MODEL), weights(), draw(WIDTH, MODEL), draw(1)),
+        VALUE,
+        "`output_bias` … (4) … got (1,)",
+    ),
+    Refusal(
+        "output bias of other type",
+        lambda: fc.residual_write(draw(MODEL), weights(), draw(WIDTH, MODEL), draw(MODEL).float()),
+        TYPE,
+        "share one dtype … `output_bias` is torch.float32",
     ),
     Refusal(
         "anchor in another gauge",
