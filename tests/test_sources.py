@@ -79,7 +79,7 @@ def test_a_check_reaches_its_function_its_rules_its_reference_and_its_cases() ->
     reached = set(process.stdout.split())
     assert {
         "finite_calculus.response.reallocate",
-        "finite_calculus.rounding._matmul",
+        "finite_calculus._sum_rules._matmul",
         "proofs.references.vectors.softmax",
         "proofs.references.numbers.prove",
         "proofs.numeric.regimes.increments",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from finite_calculus import rounding
+from finite_calculus import _structure_rules
 from tests.helpers.exact_bounds import (
     F32,
     F64,
@@ -183,8 +183,8 @@ def test_what_is_no_floating_tensor_carries_no_error(name: str):
 
 def test_every_operation_without_arithmetic_is_tried():
     named = {*STRUCTURAL, "neg", "zeros_like", "ones_like"} - {"mT"}
-    assert named == rounding._STRUCTURAL
-    assert set(DISCRETE) - {"shape"} == rounding._DISCRETE
+    assert named == _structure_rules.STRUCTURAL
+    assert set(DISCRETE) - {"shape"} == _structure_rules.DISCRETE
 
 
 def test_a_plain_tensor_has_no_error_and_a_tracked_one_no_graph():

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
-from finite_calculus import rounding
+from finite_calculus import _sum_rules
 from finite_calculus.rotary import sin_minus_angle
 from proofs.references.numbers import arb_precision
 from tests.helpers.exact_bounds import F32, F64, both, exact
@@ -77,7 +77,7 @@ def test_an_operation_that_writes_elsewhere_or_means_something_else_has_no_rule(
 
 def test_from_as_many_terms_as_there_are_units_in_one_no_bound_is_known():
     count = torch.tensor([2.0**24 - 1, 2.0**24, 2.0**25], dtype=F64)
-    growth = rounding._growth(count, F32)
+    growth = _sum_rules._growth(count, F32)
     assert growth.tolist() == [2.0**24 - 1, math.inf, math.inf]
     terms = torch.ones(1).expand(2**24 + 2)
     assert float(fc.error_of(fc.track(terms).sum())) == math.inf
