@@ -16,6 +16,7 @@ from torch import Tensor
 from finite_calculus._complement import outside_groups, require_rest, rest_of_each
 from finite_calculus.readout import Readout
 from finite_calculus.response import attended_value_delta, relative_increments
+from finite_calculus.rounding import Tracked
 from finite_calculus.sparse import (
     REACH,
     PreparedGroups,
@@ -91,6 +92,8 @@ class PreparedSingles:
         products with values could overflow.
         """
         if not self.direct or score_delta.dtype != self.probs.dtype or not score_delta.numel():
+            return False
+        if isinstance(score_delta, Tracked) != isinstance(self.probs, Tracked):
             return False
         if score_delta.shape[-1:] not in ((1,), self.probs.shape[-1:]):
             return False

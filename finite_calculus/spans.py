@@ -16,6 +16,7 @@ from torch import Tensor
 from finite_calculus import _checks
 from finite_calculus._complement import Total, chunk, joined, normalised
 from finite_calculus.readout import Readout, at_reference, freeze, relative_scores
+from finite_calculus.rounding import Tracked
 from finite_calculus.sparse import (
     PreparedGroups,
     Source,
@@ -197,6 +198,8 @@ def _simple(scores: Tensor, values: Tensor) -> bool:
     if scores.shape != values.shape[:-1] or scores.dtype != values.dtype or not scores.numel():
         return False
     if scores.dtype not in (torch.float32, torch.float64):
+        return False
+    if isinstance(scores, Tracked) != isinstance(values, Tracked):
         return False
     return math.isfinite(numbers_of(scores).sum()) and math.isfinite(numbers_of(values).sum())
 

@@ -21,7 +21,7 @@ from finite_calculus._complement import Outside, Total, merged, outside_groups, 
 from finite_calculus.certificate import divergence, total_variation
 from finite_calculus.readout import Readout, at_reference, evaluate, relative_scores, weigh
 from finite_calculus.response import finite_response
-from finite_calculus.rounding import value_of
+from finite_calculus.rounding import Tracked, value_of
 
 # The largest exponents d for the quotient: log(1/eps).
 REACH = {dtype: -math.log(torch.finfo(dtype).eps) for dtype in (torch.float32, torch.float64)}
@@ -261,7 +261,9 @@ def gather_vectors(per_key: Tensor, index: Tensor) -> Tensor:
 
 
 def _fits(delta: Tensor, members: Tensor) -> bool:
-    return delta.dtype == members.dtype and delta.shape[-members.ndim :] == members.shape
+    if delta.dtype != members.dtype or isinstance(delta, Tracked) != isinstance(members, Tracked):
+        return False
+    return delta.shape[-members.ndim :] == members.shape
 
 
 def _padded(name: str, delta: Tensor, expected: tuple[int, ...], words: str) -> Tensor:

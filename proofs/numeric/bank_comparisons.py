@@ -113,7 +113,9 @@ BANK = [
         )
         for name, names in _PARTS.items()
     ),
-    ReferenceComparison("freeze", lambda case: _frozen(case).output, of_bank.output, cases.wide_bank),
+    ReferenceComparison(
+        "freeze", lambda case: _frozen(case).output, of_bank.output, cases.wide_bank
+    ),
     ReferenceComparison(
         "rotary_remainder",
         _on_bank(fc.rotary_remainder, "linear_delta"),
