@@ -116,6 +116,7 @@ def test_masked_increments_may_hold_anything(bad: float) -> None:
     singles = fc.prepare_singles(fc.freeze(scores, values, mask=mask))
     spoiled_d, spoiled_e = torch.where(mask, d, bad), torch.where(mask.unsqueeze(-1), e, bad)
     assert torch.equal(singles.response(d, spoiled_e), singles.response(d, e))
+    singles = fc.prepare_singles(fc.freeze(fc.track(scores), fc.track(values), mask=mask))
     clean = singles.response(fc.track(d), fc.track(e))
     assert within(singles.response(fc.track(spoiled_d), fc.track(spoiled_e)), clean)
 

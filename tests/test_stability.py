@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from finite_calculus import response
+from proofs.numeric import cases
 from proofs.numeric.comparison import DTYPES, CasePlace, run
 from proofs.numeric.comparisons import COMPARISONS
 from proofs.numeric.stability import Stability, allowed_bits, lost_bits, sample
@@ -14,6 +15,12 @@ from tests.helpers.seeded_errors import PLAIN, under_its_own_bound
 
 CASES = 96
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+def _moderate_bank(rng: np.random.Generator, dtype: type, count: int) -> cases.Batch:
+    """A bank without masked keys and increments above 1e3: there a difference of logarithms is NaN anyway."""
+    each = cases.full_bank(rng, dtype, count).each
+    return cases.Batch({**each, "score_delta": np.clip(each["score_delta"], -1000, 1000)})
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -30,15 +37,14 @@ def test_a_cancelling_form_is_seen_although_its_own_bound_excuses_it(
     monkeypatch, name: str, dtype: str
 ) -> None:
     monkeypatch.setattr(response, "reallocate", under_its_own_bound)
-    assert run(COMPARISONS[name], dtype, 40).violations == 0
-    stability = sample(COMPARISONS[name], dtype, CASES)
+    check = dataclasses.replace(COMPARISONS[name], draw=_moderate_bank)
+    assert run(check, dtype, 40).violations == 0
+    stability = sample(check, dtype, CASES)
     assert not stability.holds
     assert stability.worst is not None
     place = stability.worst
-    batch = COMPARISONS[name].batch(dtype, place.seed, place.count)
-    assert (
-        lost_bits(COMPARISONS[name], dtype, batch, seed=place.seed)[place.index] == stability.bits
-    )
+    batch = check.batch(dtype, place.seed, place.count)
+    assert lost_bits(check, dtype, batch, seed=place.seed)[place.index] == stability.bits
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -118,11 +118,12 @@ def _bank(rng: Rng, dtype: type, count: int) -> Batch:
 
 
 def deletions(rng: Rng, dtype: type, count: int) -> Batch:
-    """A bank with groups to delete, each leaving an attended key; the dominant key goes first."""
+    """A bank with groups to delete: the dominant key, all keys but one, and some, each leaving a key."""
     batch = full_bank(rng, dtype, count)
     keys = batch.each["mask"].shape[1]
     removed = rng.random((3, keys)) < 0.4
     removed[0] = np.arange(keys) == batch.each["scores"].mean(0).argmax()
+    removed[1] = True
     removed[:, int(rng.integers(keys))] = False
     return Batch(batch.each, {"removed": removed})
 
