@@ -22,6 +22,7 @@ from finite_calculus._tracked import (
     name_of,
     plain,
     size_of,
+    tensor_of,
     tiny_of,
     unit_of,
     wrap,
@@ -42,8 +43,8 @@ def enter(operand: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
     Python numbers are rounded, and so are integers and scalar tensors, which do not widen the result.
     """
-    value = torch.as_tensor(plain(operand), dtype=dtype)
     if isinstance(operand, Tensor):
+        value = plain(operand).to(dtype)
         if operand.dtype == dtype:
             return value, error_in(operand)
         wide = plain(operand).double()
@@ -51,7 +52,8 @@ def enter(operand: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         # Beyond 2^53 an integer is no float64 either.
         lost = lost + torch.where(wide.abs() >= 1 / WIDE, wide.abs() * WIDE, 0.0)
         return value, error_in(operand) + lost
-    return value, torch.tensor(_number_lost(operand, value.item()), dtype=torch.float64)
+    value = torch.tensor(operand, dtype=dtype, device="cpu")
+    return value, tensor_of(_number_lost(operand, value.item()))
 
 
 def _number_lost(number: float | int, entering: float) -> float:

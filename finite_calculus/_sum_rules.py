@@ -20,6 +20,7 @@ from finite_calculus._tracked import (
     no_rule,
     plain,
     size_of,
+    tensor_of,
     tiny_of,
     unit_of,
     wrap,
@@ -70,7 +71,7 @@ def _softmax(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     top, unit = plain(x).amax(dim, keepdim=True), unit_of(value.dtype)
     growth = torch.expm1(error_in(x) + sum_residual(plain(x), -top, plain(x) - top))
     growth = growth + 2 * ULPS["exp"] * unit * (1 + growth)
-    order = float(_growth(torch.tensor(x.shape[dim] - 1.0, dtype=torch.float64), value.dtype))
+    order = float(_growth(tensor_of(x.shape[dim] - 1.0), value.dtype))
     room = (1 - growth.amax(dim, keepdim=True)).clamp(min=0) * (1 - 3 * unit)
     shift = (1 + order) * (size_of(value) * growth).sum(dim, keepdim=True) / room
     room = room * (1 - shift).clamp(min=0)

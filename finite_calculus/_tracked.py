@@ -103,10 +103,15 @@ def plain(x: Any) -> Any:
     return x.as_subclass(Tensor) if isinstance(x, Tracked) else x
 
 
+def tensor_of(x: Any) -> Tensor:
+    """The numbers of a tensor; a number as a float64 scalar on the CPU, which goes with any device."""
+    return plain(x) if isinstance(x, Tensor) else torch.tensor(x, dtype=torch.float64, device="cpu")
+
+
 def error_in(x: Any) -> Tensor:
     if isinstance(x, Tracked):
         return x.error
-    return torch.zeros_like(torch.as_tensor(x), dtype=torch.float64)
+    return torch.zeros_like(tensor_of(x), dtype=torch.float64)
 
 
 def map_tree(convert: Callable[[Any], Any], tree: Any) -> Any:
@@ -124,7 +129,7 @@ def name_of(func: Callable) -> str:
 
 def size_of(x: Any) -> Tensor:
     """|x̂| in float64, exactly."""
-    return torch.as_tensor(plain(x)).double().abs()
+    return tensor_of(x).double().abs()
 
 
 def unit_of(dtype: torch.dtype) -> float:

@@ -67,7 +67,9 @@ def affine_features(
     _checks.same_dtype(query_weight=query_weight, query_bias=bias)
     _checks.last_axes("query_bias", bias, (rotary.head_width,), "(head width,)")
     augmented = torch.cat([query_weight, bias.unsqueeze(0)], 0)
-    features = torch.matmul(rotate(rotary, keys, -shift_amount(position)), augmented.mT)
+    features = torch.matmul(
+        rotate(rotary, keys, -shift_amount(position, keys.device)), augmented.mT
+    )
     return features * score_scaling(rotary, scaling, features)
 
 

@@ -239,14 +239,16 @@ def plane_angles(rotary: Rotary, shift: Shift, band: Band | None, vectors: Tenso
                 f"{tuple(band.shape)} of {band.dtype}. Build it with frequency_bands."
             )
         frequencies = torch.where(band.to(frequencies.device), frequencies, 0.0)
-    amount = shift_amount(shift).to(frequencies.device)
+    amount = shift_amount(shift, frequencies.device)
     _checks.finite("shift", amount)
     return amount.unsqueeze(-1) * frequencies
 
 
-def shift_amount(shift: Shift) -> Tensor:
+def shift_amount(shift: Shift, device: torch.device) -> Tensor:
     """A shift in float64, with the error that it has: torch.as_tensor would drop that."""
-    return shift.double() if isinstance(shift, Tensor) else torch.tensor(shift, dtype=torch.float64)
+    if isinstance(shift, Tensor):
+        return shift.to(device, torch.float64)
+    return torch.tensor(shift, dtype=torch.float64, device=device)
 
 
 def score_scaling(rotary: Rotary, scaling: float | None, like: Tensor) -> Tensor | float:

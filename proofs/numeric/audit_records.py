@@ -4,6 +4,7 @@ A record holds the tally of all cases and, under "stability", the sample that wa
 problem. Each says with which settings and sources it was made and holds the inputs of its worst case.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -105,17 +106,26 @@ def _again(
 
 
 def _saved(batch: Batch) -> dict[str, Any]:
-    """A batch as plain data; every float64 and float32 is written exactly."""
+    """A batch as plain data; every float64 and float32 is written exactly.
+
+    JSON has no numbers for infinity and NaN: they are written as text, which numpy reads.
+    """
     return {"each": _plain(batch.each), "shared": _plain(batch.shared)}
 
 
 def _plain(parts: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: {"dtype": item.dtype.name, "data": item.tolist()}
+        name: {"dtype": item.dtype.name, "data": _texts(item.tolist())}
         if isinstance(item, np.ndarray)
         else item
         for name, item in parts.items()
     }
+
+
+def _texts(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_texts(item) for item in data]
+    return repr(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _arrays(parts: dict[str, Any]) -> dict[str, Any]:

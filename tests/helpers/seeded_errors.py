@@ -11,7 +11,7 @@ import torch
 
 import finite_calculus as fc
 from finite_calculus import response
-from finite_calculus.readout import Readout, relative_scores
+from finite_calculus.readout import Readout
 from finite_calculus.response import Reallocation
 from proofs.numeric.cases import Case
 
@@ -32,12 +32,11 @@ def under_our_bound(readout: Readout, score_delta: torch.Tensor) -> Reallocation
 def under_its_own_bound(readout: Readout, score_delta: torch.Tensor) -> Reallocation:
     """The same difference of logarithms, with the error that it makes followed honestly."""
     sound = _SOUND(readout, score_delta)
-    scores = relative_scores(readout) + response.relative_increments(readout, score_delta)
-    top = torch.where(readout.attended, scores, -torch.inf).amax(-1, keepdim=True)
-    mass = torch.where(readout.attended, torch.exp(scores - top), 0.0).sum(-1, keepdim=True)
-    t = torch.where(readout.attended, scores - top - torch.log(mass) - readout.log_probs, 0.0)
-    change = response._difference(readout.probs, sound.probs, t)
-    return dataclasses.replace(sound, log_ratio=t, change=change)
+    shift = response._shift(readout, score_delta)
+    after = (shift.edited - shift.top) - 0.5 * torch.log(shift.weights.sum(-1, keepdim=True))
+    half = torch.where(readout.attended, after - 0.5 * readout.log_probs, 0.0)
+    change = response._difference(readout.probs, sound.probs, response._doubled(half))
+    return dataclasses.replace(sound, log_ratio=2 * half, change=change)
 
 
 def _readout(case: Case) -> Readout:
