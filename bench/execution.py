@@ -96,11 +96,40 @@ class Work:
         inputs = {w.shape[1]: torch.ones(rows, w.shape[1]) for w in weights}
         return [torch.mm(inputs[w.shape[1]], w.T) for w in weights]
 
+    def floor(self, rows: int) -> None:
+        """What `from_scratch` cannot do without, each by plain torch and Hugging Face.
+
+        The pass over the prefix, one forward pass of the last token with the gradient of the margin at
+        the edited layer's write, and the matrix products of the rows.
+        """
+        self._gradient(self._read_prefix())
+        self.products(rows)
+
     @cached_property
     def _cache(self) -> Any:
+        return self._read_prefix()
+
+    def _read_prefix(self) -> Any:
         with torch.no_grad():
             ids = self.ids[:-1].unsqueeze(0)
             return self.instrument.model(input_ids=ids, logits_to_keep=1).past_key_values
+
+    def _gradient(self, cache: Any) -> Tensor:
+        """The gradient at the write of the edited layer; the graph begins there."""
+        writes = []
+
+        def cut(_: Any, __: Any, write: Tensor) -> Tensor:
+            writes.append(write.detach().requires_grad_())
+            return writes[-1]
+
+        projection: Any = self.instrument.model.base_model.layers[LAYER].self_attn.o_proj
+        handle = projection.register_forward_hook(cut)
+        try:
+            last = self.ids[-1:].unsqueeze(0)
+            logits = self.instrument.model(input_ids=last, past_key_values=cache).logits
+        finally:
+            handle.remove()
+        return torch.autograd.grad(self.capture.margin.of(logits[0, -1]), writes)[0]
 
     def _captured(self, ids: Tensor) -> Capture:
         return self.instrument.capture(ids, answer=ANSWER, versus=VERSUS, layers=[LAYER])

@@ -11,10 +11,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from finite_calculus import response
+from finite_calculus import response, sparse
 from finite_calculus.cli import app
 from proofs.numeric import audit, audit_records, checks, record_files
-from proofs.numeric.comparison import CasePlace, ReferenceComparison, Sample, Tally
+from proofs.numeric.comparison import CasePlace, ReferenceComparison, Sample, Tally, run
 from tests.helpers.seeded_errors import under_its_own_bound, under_our_bound
 from tests.mutation.__main__ import FOLDERS
 
@@ -124,6 +124,20 @@ def test_the_papers_own_recipe_is_caught(monkeypatch, tmp_path: Path) -> None:
     replay_report = replay(tmp_path, "probability_change:float64")
     assert replay_report.exit_code == 1
     assert "violation" in replay_report.output
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_sign_of_a_heavy_group_s_drift_is_seen(monkeypatch, dtype: str) -> None:
+    with_rest = sparse._with_rest
+
+    def flipped(prepared: sparse.PreparedGroups) -> sparse.PreparedGroups:
+        sound = with_rest(prepared)
+        assert sound.heavy is not None
+        heavy = dataclasses.replace(sound.heavy, drift=-sound.heavy.drift)
+        return dataclasses.replace(sound, heavy=heavy)
+
+    monkeypatch.setattr(sparse, "_with_rest", flipped)
+    assert run(checks.CHECKS["PreparedGroups.response"], dtype, 100).violations >= 10
 
 
 def test_it_is_caught_where_its_own_bound_excuses_it(monkeypatch, tmp_path: Path) -> None:
