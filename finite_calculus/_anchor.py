@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from finite_calculus._transforms import refuted
 from finite_calculus.margin import norm
 from finite_calculus.phi import phi1
 from finite_calculus.rounding import Tracked, error_of, track, value_of
@@ -20,7 +21,7 @@ def score_coefficients(scores: Tensor, attended: Tensor) -> Tensor:
     rising = torch.exp(relative) * phi1(-scores.clamp(min=0))
     falling = torch.exp(-top) * phi1(scores.clamp(max=0))
     coefficients = torch.where(attended, torch.where(scores > 0, rising, falling), 0.0) / total
-    if not bool(torch.isfinite(coefficients).all()):
+    if refuted(torch.isfinite(coefficients).all()):
         raise ValueError(
             f"The coefficients φ1(s)/Z overflow in this gauge: the largest score is "
             f"{float(top.min()):.4g}. Pass `gauge`=reference_key_gauge(features, key) with a key of "

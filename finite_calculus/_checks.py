@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
+from finite_calculus._transforms import known, number, require_no_bound_inside
+
 _DTYPES = (torch.float64, torch.float32)
 # Equal to zero where the processor flushes subnormal numbers.
 _SUBNORMAL = 5e-324
@@ -18,6 +20,7 @@ def floating(name: str, tensor: Tensor) -> None:
             f"`{name}` must be a torch.Tensor; got {type(tensor).__name__}. "
             f"Convert it with torch.as_tensor(..., dtype=torch.float64)."
         )
+    require_no_bound_inside(name, tensor)
     if tensor.dtype not in _DTYPES:
         raise TypeError(
             f"`{name}` must be float64 or float32; got {tensor.dtype}. "
@@ -81,14 +84,13 @@ def finite(name: str, tensor: Tensor, *, attended: Tensor | None = None) -> None
     bad = ~torch.isfinite(tensor)
     if attended is not None:
         bad = bad & attended
-    count = int(bad.sum())
-    if count:
+    if known(bad.any()):
         where, advice = "", "Remove or replace them: nothing downstream of them is defined."
         if attended is not None:
             where = " at the attended keys"
             advice = "Pass excluded keys through `mask`, not as infinite scores."
         raise ValueError(
-            f"`{name}` must be finite{where}; got {count} NaN or infinite of {bad.numel()} entries. "
+            f"`{name}` must be finite{where}; got {int(bad.sum())} NaN or infinite of {bad.numel()} entries. "
             f"{advice}"
         )
 
@@ -126,10 +128,10 @@ def mask_over(name: str, mask: Tensor, keys: int) -> None:
             f"Turn an additive mask into one with mask == 0."
         )
     last_axes(name, mask, (keys,), "(..., keys)")
-    empty = int((~mask.any(-1)).sum())
-    if empty:
+    empty = ~mask.any(-1)
+    if known(empty.any()):
         raise ValueError(
-            f"`{name}` must leave at least one attended key in every row; got {empty} empty rows. "
+            f"`{name}` must leave at least one attended key in every row; got {int(empty.sum())} empty rows. "
             f"Drop those queries: their readout is undefined."
         )
 
@@ -155,11 +157,11 @@ def key_indices(name: str, indices: Tensor, keys: int) -> None:
         )
     if not indices.numel():
         return
-    lowest, highest = map(int, torch.aminmax(indices))
+    lowest, highest = map(number, torch.aminmax(indices))
     if lowest < 0 or highest >= keys:
         raise ValueError(
-            f"`{name}` must lie in 0..{keys - 1}; got values from {lowest} "
-            f"to {highest}. Negative indices are not wrapped."
+            f"`{name}` must lie in 0..{keys - 1}; got values from {lowest:.0f} "
+            f"to {highest:.0f}. Negative indices are not wrapped."
         )
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._transforms import refuted, require_constant, require_no_bound_inside
 
 # The rules by the names of their operations.
 RULES: dict[str, Callable] = {}
@@ -68,7 +69,7 @@ def track(tensor: Tensor, error: Tensor | float | None = None) -> Tracked:
 def _require_error(error: Any, tensor: Tensor) -> Tensor:
     """Errors in float64 and in the shape of the tensor; raise if they are no bounds."""
     bounds = torch.as_tensor(error, dtype=torch.float64, device=tensor.device)
-    if not bool((bounds >= 0).all()):
+    if refuted((bounds >= 0).all()):
         raise ValueError(
             f"`error` must hold bounds of at least 0; got {float(bounds.nan_to_num(-torch.inf).min())} "
             f"as its least. Give |computed − exact|, and infinity where it is not known."
@@ -85,6 +86,7 @@ def _require_error(error: Any, tensor: Tensor) -> Tensor:
 def wrap(value: Tensor, error: Tensor) -> Tracked:
     """A tracked tensor, unless torch is set to round or flush in ways that no rule knows."""
     _checks.floating("tensor", value)
+    require_constant(value)
     _checks.subnormal_numbers()
     _checks.full_products(value)
     tracked = Tensor._make_subclass(Tracked, value)
@@ -106,6 +108,8 @@ def plain(x: Any) -> Any:
 def error_in(x: Any) -> Tensor:
     if isinstance(x, Tracked):
         return x.error
+    if isinstance(x, Tensor):
+        require_no_bound_inside("tensor", x)
     return torch.zeros_like(torch.as_tensor(x), dtype=torch.float64)
 
 

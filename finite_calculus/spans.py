@@ -7,7 +7,6 @@ blocks outside the span, and the outer parts of the two blocks in which it begin
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,6 +14,8 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus._complement import Total, chunk, joined, normalised
+from finite_calculus._once import computed_once
+from finite_calculus._transforms import known, number
 from finite_calculus.readout import Readout, at_reference, freeze, relative_scores
 from finite_calculus.rounding import Tracked
 from finite_calculus.sparse import (
@@ -48,13 +49,18 @@ class Bank:
         """The readout y = Σ p v."""
         return (self.pivot + self.mean).squeeze(-2)
 
-    @cached_property
+    @property
     def readout(self) -> Readout:
         """The frozen readout, with all its statistics of single keys."""
+        return computed_once(self, self._freeze)
+
+    def _freeze(self) -> Readout:
         return freeze(self.scores, self.values, mask=self.attended)
 
-    @cached_property
     def _blocks(self) -> "_Blocks":
+        return computed_once(self, self._cut)
+
+    def _cut(self) -> "_Blocks":
         return _cut(self.readout)
 
 
@@ -107,7 +113,7 @@ def prepare_spans(bank: Bank, starts: Int[Tensor, " candidates"], width: int) ->
 
 def _outside(bank: Bank, starts: Tensor, width: int) -> Total:
     """What spans leave of the bank, a chunk of spans at a time."""
-    blocks = bank._blocks
+    blocks = bank._blocks()
     return joined([_left_by(blocks, few, width) for few in starts.split(blocks.chunk)])
 
 
@@ -182,7 +188,7 @@ def _extended(per_key: Tensor, spare: int, axis: int) -> Tensor:
 
 
 def _from_readout(readout: Readout) -> Bank:
-    everything = bool(readout.attended.all())
+    everything = known(readout.attended.all())
     return Bank(
         scores=readout.scores,
         values=readout.values,
@@ -201,7 +207,8 @@ def _simple(scores: Tensor, values: Tensor) -> bool:
         return False
     if isinstance(scores, Tracked) != isinstance(values, Tracked):
         return False
-    return math.isfinite(numbers_of(scores).sum()) and math.isfinite(numbers_of(values).sum())
+    totals = (number(numbers_of(part).sum()) for part in (scores, values))
+    return all(map(math.isfinite, totals))
 
 
 def _check_spans(starts: Tensor, width: int, keys: int) -> None:
