@@ -54,8 +54,16 @@ def full_products(tensor: Tensor) -> None:
         )
 
 
+def one_device(**tensors: Tensor) -> None:
+    """Require one device: torch reads an index from another one as garbage where one of them is meta."""
+    devices = {name: tensor.device for name, tensor in tensors.items()}
+    if len(set(devices.values())) > 1:
+        listed = ", ".join(f"`{name}` is on {str(device)!r}" for name, device in devices.items())
+        raise ValueError(f"All tensors must be on one device; {listed}. Move them with .to(device).")
+
+
 def same_dtype(**tensors: Tensor) -> None:
-    """Require one floating dtype for all arguments, so that no operand is promoted unseen.
+    """Require one floating dtype and one device for all arguments, so that none is promoted unseen.
 
     Also that either all of them are tracked or none: plain ones would be computed with outside the
     error analysis, and the bound on the result would lack their rounding.
@@ -68,6 +76,7 @@ def same_dtype(**tensors: Tensor) -> None:
         raise TypeError(
             f"All tensors must share one dtype; {listed}. Convert them to one of these."
         )
+    one_device(**tensors)
     plain = [name for name, tensor in tensors.items() if not has_torch_function_unary(tensor)]
     if plain and len(plain) < len(tensors):
         tracked = ", ".join(f"`{name}`" for name in tensors if name not in plain)

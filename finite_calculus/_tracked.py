@@ -49,6 +49,13 @@ class Tracked(Tensor):
             return RULES[name](func, args, kwargs)
         raise no_rule(func)
 
+    def _is_view(self) -> bool:
+        # The first thing that torch.compile asks of an argument; nothing else asks it.
+        raise RuntimeError(
+            "Tensors must not be tracked where they enter torch.compile: the graph would not carry their "
+            "error; got a tracked one. Pass value_of(tensor), or call without torch.compile."
+        )
+
     def __deepcopy__(self, memo: dict) -> "Tracked":
         return track(copy.deepcopy(plain(self), memo), copy.deepcopy(self.error, memo))
 

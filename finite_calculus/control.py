@@ -227,6 +227,7 @@ def _check_pairs(query_input: Tensor, features: Tensor, pairs: Tensor) -> None:
     _checks.exact_axes("query_input", query_input, shape, "(..., inputs)")
     _checks.finite("query_input", query_input)
     _checks.exact_axes("pairs", pairs, (None, 2), "(requests, 2)")
+    _checks.one_device(pairs=pairs, features=features)
     _checks.key_indices("pairs", pairs, features.shape[-2])
 
 

@@ -111,5 +111,6 @@ def _check_removed(readout: Readout, removed: Tensor, name: str = "removed") -> 
             f"`{name}` must be boolean, True at deleted keys; got {removed.dtype}. "
             f"Build it with torch.zeros(candidates, keys, dtype=torch.bool)."
         )
+    _checks.one_device(**{name: removed}, readout=readout.probs)
     _checks.exact_axes(name, removed, (None, readout.keys), "(candidates, keys)")
     return removed

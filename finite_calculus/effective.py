@@ -106,14 +106,12 @@ def effective_weights(
 def unit_gradient_step(weights: EffectiveWeights) -> Float[Tensor, "*batch inputs width"]:
     """−∇_B E(0) for E(B) = ½ Σ c_j ‖a_jᵀB − (v_j − μ)‖² (eq:gradient), by automatic differentiation.
 
-    Equal to `weights.matrix`; obtained from the quadratic itself, with c, a and v − μ held fixed.
+    Equal to `weights.matrix`; obtained from the quadratic itself, in which c, a and v − μ are fixed.
     """
-    features, coefficients = weights.features.detach(), weights.coefficients.detach()
-    centred = weights.centred.detach()
 
     def energy(matrix: Tensor) -> Tensor:
-        misfit = torch.matmul(features, matrix) - centred
-        return (coefficients.unsqueeze(-1) * misfit * misfit).sum() / 2
+        misfit = torch.matmul(weights.features, matrix) - weights.centred
+        return (weights.coefficients.unsqueeze(-1) * misfit * misfit).sum() / 2
 
     return -torch.func.grad(energy)(torch.zeros_like(weights.matrix))
 

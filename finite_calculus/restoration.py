@@ -30,7 +30,8 @@ class Restoration:
     """Entries restored in order, the score that chose each, and ‖write error‖₂ before and after.
 
     `errors[..., 0]` is the corrupted write's error and `errors[..., k]` the error after k restorations,
-    so that errors[k]/errors[0] is the relative RMSE of eq:repairmetric.
+    so that errors[k]/errors[0] is the relative RMSE of eq:repairmetric. Scores and errors describe
+    choices: they carry no gradient.
     """
 
     restored: Int[Tensor, "*batch steps"]

@@ -76,7 +76,7 @@ def read_bank(
     beforehand, which leaves them a width of 1.
     """
     if mask is not None or not _simple(scores, values):
-        return _from_readout(freeze(scores, values, mask=mask))
+        return _from_readout(freeze(scores, values, mask=mask), masked=mask is not None)
     probs = torch.softmax(scores, -1)
     dominant = scores.argmax(-1, keepdim=True).unsqueeze(-1)
     pivot = torch.gather(values, -2, dominant.expand(*dominant.shape[:-1], values.shape[-1]))
@@ -91,6 +91,7 @@ def prepare_spans(bank: Bank, starts: Int[Tensor, " candidates"], width: int) ->
     alone: prepare many spans in portions.
     """
     _check_spans(starts, width, bank.scores.shape[-1])
+    _checks.one_device(starts=starts, bank=bank.scores)
     starts = starts.long()
     index = starts.unsqueeze(-1) + torch.arange(width, device=starts.device)
     source = Source(
@@ -187,8 +188,8 @@ def _extended(per_key: Tensor, spare: int, axis: int) -> Tensor:
     return torch.cat([per_key, padding], axis)
 
 
-def _from_readout(readout: Readout) -> Bank:
-    everything = known(readout.attended.all())
+def _from_readout(readout: Readout, *, masked: bool) -> Bank:
+    everything = not masked or known(readout.attended.all())
     return Bank(
         scores=readout.scores,
         values=readout.values,

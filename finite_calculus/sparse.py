@@ -181,6 +181,7 @@ def prepare(readout: Readout, groups: Int[Tensor, "candidates members"]) -> Prep
     For contiguous spans `prepare_spans` does less work.
     """
     _checks.key_indices("groups", groups, readout.keys)
+    _checks.one_device(groups=groups, readout=readout.probs)
     _checks.exact_axes("groups", groups, (None, None), "(candidates, members)")
     _require_distinct(groups)
     index = groups.long()
