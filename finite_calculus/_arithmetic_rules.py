@@ -16,6 +16,7 @@ from finite_calculus._tracked import (
     WIDE,
     Tracked,
     bounded,
+    device_of,
     error_in,
     half_ulp,
     map_tree,
@@ -42,7 +43,7 @@ def enter(operand: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
     Python numbers are rounded, and so are integers and scalar tensors, which do not widen the result.
     """
-    value = torch.as_tensor(plain(operand), dtype=dtype)
+    value = torch.as_tensor(plain(operand), dtype=dtype, device=device_of(operand))
     if isinstance(operand, Tensor):
         if operand.dtype == dtype:
             return value, error_in(operand)
@@ -51,7 +52,8 @@ def enter(operand: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         # Beyond 2^53 an integer is no float64 either.
         lost = lost + torch.where(wide.abs() >= 1 / WIDE, wide.abs() * WIDE, 0.0)
         return value, error_in(operand) + lost
-    return value, torch.tensor(_number_lost(operand, value.item()), dtype=torch.float64)
+    lost = _number_lost(operand, value.item())
+    return value, torch.tensor(lost, dtype=torch.float64, device=value.device)
 
 
 def _number_lost(number: float | int, entering: float) -> float:

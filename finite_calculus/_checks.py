@@ -59,7 +59,9 @@ def one_device(**tensors: Tensor) -> None:
     devices = {name: tensor.device for name, tensor in tensors.items()}
     if len(set(devices.values())) > 1:
         listed = ", ".join(f"`{name}` is on {str(device)!r}" for name, device in devices.items())
-        raise ValueError(f"All tensors must be on one device; {listed}. Move them with .to(device).")
+        raise ValueError(
+            f"All tensors must be on one device; {listed}. Move them with .to(device)."
+        )
 
 
 def same_dtype(**tensors: Tensor) -> None:

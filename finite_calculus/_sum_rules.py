@@ -70,7 +70,8 @@ def _softmax(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     top, unit = plain(x).amax(dim, keepdim=True), unit_of(value.dtype)
     growth = torch.expm1(error_in(x) + sum_residual(plain(x), -top, plain(x) - top))
     growth = growth + 2 * ULPS["exp"] * unit * (1 + growth)
-    order = float(_growth(torch.tensor(x.shape[dim] - 1.0, dtype=torch.float64), value.dtype))
+    steps = torch.tensor(x.shape[dim] - 1.0, dtype=torch.float64, device="cpu")
+    order = float(_growth(steps, value.dtype))
     room = (1 - growth.amax(dim, keepdim=True)).clamp(min=0) * (1 - 3 * unit)
     shift = (1 + order) * (size_of(value) * growth).sum(dim, keepdim=True) / room
     room = room * (1 - shift).clamp(min=0)

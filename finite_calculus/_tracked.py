@@ -117,7 +117,12 @@ def error_in(x: Any) -> Tensor:
         return x.error
     if isinstance(x, Tensor):
         require_no_bound_inside("tensor", x)
-    return torch.zeros_like(torch.as_tensor(x), dtype=torch.float64)
+    return torch.zeros_like(torch.as_tensor(x, device=device_of(x)), dtype=torch.float64)
+
+
+def device_of(x: Any) -> torch.device:
+    """Where an operand is: numbers of Python are on the CPU, whatever the default device is."""
+    return x.device if isinstance(x, Tensor) else torch.device("cpu")
 
 
 def map_tree(convert: Callable[[Any], Any], tree: Any) -> Any:
@@ -135,7 +140,7 @@ def name_of(func: Callable) -> str:
 
 def size_of(x: Any) -> Tensor:
     """|x̂| in float64, exactly."""
-    return torch.as_tensor(plain(x)).double().abs()
+    return torch.as_tensor(plain(x), device=device_of(x)).double().abs()
 
 
 def unit_of(dtype: torch.dtype) -> float:

@@ -18,7 +18,6 @@ from finite_calculus.effective import effective_weights, reference_key_gauge
 from finite_calculus.readout import freeze
 from finite_calculus.rounding import error_of, track
 
-
 # Why the preserving directions need numbers.
 _SHAPE = "how many directions there are depends on them"
 

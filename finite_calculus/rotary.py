@@ -247,7 +247,9 @@ def plane_angles(rotary: Rotary, shift: Shift, band: Band | None, vectors: Tenso
 
 def shift_amount(shift: Shift) -> Tensor:
     """A shift in float64, with the error that it has: torch.as_tensor would drop that."""
-    return shift.double() if isinstance(shift, Tensor) else torch.tensor(shift, dtype=torch.float64)
+    if isinstance(shift, Tensor):
+        return shift.double()
+    return torch.tensor(shift, dtype=torch.float64, device="cpu")
 
 
 def score_scaling(rotary: Rotary, scaling: float | None, like: Tensor) -> Tensor | float:

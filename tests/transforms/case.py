@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 import finite_calculus as fc
 from tests.helpers.tensors import draw
 
 # Torch's transforms of a function: each is tried on every case.
-TRANSFORMS = ("vmap", "grad", "jacrev", "jvp", "meta", "fake", "compile")
-DERIVATIVES = ("grad", "jacrev", "jvp")
+TRANSFORMS: tuple[str, ...] = ("vmap", "grad", "jacrev", "jvp", "meta", "fake", "compile")
+DERIVATIVES: tuple[str, ...] = ("grad", "jacrev", "jvp")
 # A transform that torch itself refuses, since no result is a floating-point number.
 NO_DERIVATIVE = "integers have no derivative"
 
@@ -22,9 +21,9 @@ NO_DERIVATIVE = "integers have no derivative"
 class Case:
     """A function of tensors, the shapes of one row of them, and what is refused.
 
-    `refused` gives for a transform the message of the package, or NO_DERIVATIVE. `units` is None where rows are
-    compared within the running error bounds; otherwise within that many units of roundoff of the largest
-    entry, 0 meaning bit by bit. `scale` shrinks the drawn numbers or makes them large.
+    `refused` gives for a transform what the package says, or NO_DERIVATIVE. `units` is None where results
+    are compared within the running error bounds; otherwise within that many units of roundoff of the
+    largest entry, 0 meaning bit by bit. `scale` multiplies the drawn numbers.
     """
 
     call: Callable[..., Any]
@@ -69,8 +68,3 @@ def like(argument: Tensor, constant: Tensor) -> Tensor:
     moved = constant.to(argument.device, dtype)
     tracked = isinstance(argument, fc.Tracked) and constant.is_floating_point()
     return fc.track(moved) if tracked else moved
-
-
-def same(argument: Tensor, *indices: Any, dtype: torch.dtype | None = None) -> Tensor:
-    """Fixed indices or masks on the device of an argument."""
-    return torch.tensor(indices, dtype=dtype).to(argument.device)

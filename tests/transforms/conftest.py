@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _unchecked_shapes(unchecked_shapes: None) -> None:
-    """Users have no shape checks of jaxtyping, which read shapes inside torch's transforms in ways of their own."""
+    """As in production: the shape checks of jaxtyping know nothing of torch's transforms."""

@@ -1,6 +1,6 @@
 """Every public function and every method of a public class, with what each transform of torch makes of it.
 
-A key is the public name, with a comma before what tells variants apart. What has no entry under `refused` works.
+A key is the public name, with a comma before what tells variants apart. What is not `refused` works.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import finite_calculus as fc
+from finite_calculus.rotary import Layout
 from tests.helpers.tensors import draw
 from tests.transforms.case import DERIVATIVES, NO_DERIVATIVE, Case, like
 
@@ -26,11 +27,17 @@ MASK = torch.tensor([True, False, True, True, True])
 PAIRS = torch.tensor([[0, 1], [2, 4]])
 SLOPE, PROJECTION = draw(WIDTH, seed=90), draw(HEADS, WIDTH, MODEL, seed=91)
 WEIGHT, BIAS = draw(MODEL, TURNED, seed=92), draw(TURNED, seed=93)
-OUT, GRADIENT, LIFT = draw(WIDTH, MODEL, seed=94), draw(MODEL, seed=95), draw(INPUTS, WIDTH, seed=96)
+OUT, GRADIENT, LIFT = (
+    draw(WIDTH, MODEL, seed=94),
+    draw(MODEL, seed=95),
+    draw(INPUTS, WIDTH, seed=96),
+)
 
 # Reasons. No bound has a derivative, and none is tracked without numbers.
 UNTRACKED = dict.fromkeys(DERIVATIVES, "Rounding errors must be tracked on constants")
-UNNUMBERED = dict.fromkeys(("fake", "compile"), "Rounding errors must be tracked on ordinary tensors")
+UNNUMBERED = dict.fromkeys(
+    ("fake", "compile"), "Rounding errors must be tracked on ordinary tensors"
+)
 WHOLE_NUMBERS = dict.fromkeys(DERIVATIVES, NO_DERIVATIVE)
 
 EDIT = ((KEYS,), (KEYS, WIDTH), (KEYS,), (KEYS, WIDTH))
@@ -79,7 +86,7 @@ def members(groups: fc.PreparedGroups) -> tuple[Tensor, ...]:
     return groups.scores, groups.values, groups.probs, groups.pulls, groups.rest
 
 
-def rotary(argument: Tensor, layout: str = "half") -> fc.Rotary:
+def rotary(argument: Tensor, layout: Layout = "half") -> fc.Rotary:
     return fc.Rotary(like(argument, FREQUENCIES), TURNED, layout)
 
 
@@ -87,7 +94,7 @@ def usual_rotary(argument: Tensor) -> fc.Rotary:
     return fc.Rotary(like(argument, fc.Rotary.from_base(1e4, TURNED).frequencies), TURNED)
 
 
-def turned(call: Callable[..., Tensor], layout: str = "half") -> Case:
+def turned(call: Callable[..., Tensor], layout: Layout = "half") -> Case:
     return Case(lambda z, p: call(rotary(z, layout), z, p), ((TURNED,), ()))
 
 
@@ -219,9 +226,7 @@ WEIGHING = {
         lambda u, a, v: fc.effective_weights(u, a, v, mask=like(u, MASK)), WEIGHTS
     ),
     "EffectiveWeights.output": weighed(lambda w: w.output),
-    "reference_key_gauge": Case(
-        lambda a: fc.reference_key_gauge(a, 1), ((KEYS, INPUTS),), units=0
-    ),
+    "reference_key_gauge": Case(lambda a: fc.reference_key_gauge(a, 1), ((KEYS, INPUTS),), units=0),
     # A mean has no error rule: a sum of so many terms, divided.
     "mean_key_gauge": Case(fc.mean_key_gauge, ((KEYS, INPUTS),), units=KEYS),
     "mean_key_gauge, masked": Case(
@@ -236,9 +241,7 @@ WEIGHING = {
     "anchor_bound": anchored(fc.anchor_bound, units=64 * (INPUTS + WIDTH), refused=UNNUMBERED),
     # A sum over keys of products of three factors.
     "unit_gradient_step": weighed(fc.unit_gradient_step, units=32 * KEYS),
-    "numerical_rank": Case(
-        lambda m: fc.numerical_rank(m)[0], ((3, 4),), WHOLE_NUMBERS, units=0
-    ),
+    "numerical_rank": Case(lambda m: fc.numerical_rank(m)[0], ((3, 4),), WHOLE_NUMBERS, units=0),
     "relative_features": Case(lambda a: fc.relative_features(a, 1), ((KEYS, INPUTS),)),
     "curvature": Case(lambda u, a: fc.curvature(u, a, 1), WEIGHTS[:2]),
     "log_ratios": Case(lambda u, a: fc.log_ratios(u, a, like(a, PAIRS)), WEIGHTS[:2]),

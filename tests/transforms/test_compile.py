@@ -1,6 +1,7 @@
-"""torch.compile with fullgraph=True takes every function without a break, and refuses what has none to take."""
+"""torch.compile with fullgraph=True takes functions without a break, and what it cannot take says so."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,9 +50,21 @@ def test_what_cannot_be_compiled_says_so(name: str, traced: Verdicts):
     assert "inside torch.compile" in traced[name]
 
 
+def test_what_was_prepared_outside_answers_from_inside_a_graph():
+    names = ["readout", "groups", "spans", "singles"]
+    assert run_backend("eager", names) == dict.fromkeys(names, "agrees")
+
+
+def test_tracked_tensors_do_not_enter_a_graph():
+    verdict = run_backend("eager", ["tracked"])["tracked"]
+    assert "must not be tracked where they enter torch.compile" in verdict
+    assert "Pass value_of(tensor)" in verdict
+
+
 def test_responses_can_be_lowered():
     assert run_backend("aot_eager", LOWERED) == dict.fromkeys(LOWERED, "agrees")
 
 
+@pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a compiler of C++")
 def test_responses_can_be_made_native():
     assert run_backend("inductor", NATIVE) == dict.fromkeys(NATIVE, "agrees")
