@@ -1,12 +1,13 @@
 """The coefficients c = φ1(s)/Z of effective weights, and how far those of an anchor can be (eq:bound)."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from finite_calculus._once import computed_once
+from finite_calculus._transforms import refuted
 from finite_calculus.margin import norm
 from finite_calculus.phi import phi1
 from finite_calculus.rounding import Tracked, error_of, track, value_of
@@ -20,7 +21,7 @@ def score_coefficients(scores: Tensor, attended: Tensor) -> Tensor:
     rising = torch.exp(relative) * phi1(-scores.clamp(min=0))
     falling = torch.exp(-top) * phi1(scores.clamp(max=0))
     coefficients = torch.where(attended, torch.where(scores > 0, rising, falling), 0.0) / total
-    if not bool(torch.isfinite(coefficients).all()):
+    if refuted(torch.isfinite(coefficients).all()):
         raise ValueError(
             f"The coefficients φ1(s)/Z overflow in this gauge: the largest score is "
             f"{float(top.min()):.4g}. Pass `gauge`=reference_key_gauge(features, key) with a key of "
@@ -65,12 +66,18 @@ class AnchorChange:
         info = torch.finfo(torch.float64)
         return reach * (1 + count * info.eps) + count * info.smallest_normal * info.eps
 
-    @cached_property
+    @property
     def _features(self) -> Tracked:
+        return computed_once(self, self._track_features)
+
+    @property
+    def _centred(self) -> Tracked:
+        return computed_once(self, self._track_centred)
+
+    def _track_features(self) -> Tracked:
         return track(self.features, self._unit * self.features.double().abs())
 
-    @cached_property
-    def _centred(self) -> Tracked:
+    def _track_centred(self) -> Tracked:
         largest = self.centred.double().abs().amax(-2, keepdim=True).expand(self.centred.shape)
         return track(self.centred, 4 * (self.centred.shape[-2] + 4) * self._unit * largest)
 

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
+from finite_calculus._transforms import known, number, require_no_bound_inside
+
 _DTYPES = (torch.float64, torch.float32)
 # Equal to zero where the processor flushes subnormal numbers.
 _SUBNORMAL = 5e-324
@@ -18,6 +20,7 @@ def floating(name: str, tensor: Tensor) -> None:
             f"`{name}` must be a torch.Tensor; got {type(tensor).__name__}. "
             f"Convert it with torch.as_tensor(..., dtype=torch.float64)."
         )
+    require_no_bound_inside(name, tensor)
     if tensor.dtype not in _DTYPES:
         raise TypeError(
             f"`{name}` must be float64 or float32; got {tensor.dtype}. "
@@ -51,8 +54,18 @@ def full_products(tensor: Tensor) -> None:
         )
 
 
+def one_device(**tensors: Tensor) -> None:
+    """Require one device: torch reads an index from another one as garbage where one of them is meta."""
+    devices = {name: tensor.device for name, tensor in tensors.items()}
+    if len(set(devices.values())) > 1:
+        listed = ", ".join(f"`{name}` is on {str(device)!r}" for name, device in devices.items())
+        raise ValueError(
+            f"All tensors must be on one device; {listed}. Move them with .to(device)."
+        )
+
+
 def same_dtype(**tensors: Tensor) -> None:
-    """Require one floating dtype for all arguments, so that no operand is promoted unseen.
+    """Require one floating dtype and one device for all arguments, so that none is promoted unseen.
 
     Also that either all of them are tracked or none: plain ones would be computed with outside the
     error analysis, and the bound on the result would lack their rounding.
@@ -65,6 +78,7 @@ def same_dtype(**tensors: Tensor) -> None:
         raise TypeError(
             f"All tensors must share one dtype; {listed}. Convert them to one of these."
         )
+    one_device(**tensors)
     plain = [name for name, tensor in tensors.items() if not has_torch_function_unary(tensor)]
     if plain and len(plain) < len(tensors):
         tracked = ", ".join(f"`{name}`" for name in tensors if name not in plain)
@@ -81,14 +95,13 @@ def finite(name: str, tensor: Tensor, *, attended: Tensor | None = None) -> None
     bad = ~torch.isfinite(tensor)
     if attended is not None:
         bad = bad & attended
-    count = int(bad.sum())
-    if count:
+    if known(bad.any()):
         where, advice = "", "Remove or replace them: nothing downstream of them is defined."
         if attended is not None:
             where = " at the attended keys"
             advice = "Pass excluded keys through `mask`, not as infinite scores."
         raise ValueError(
-            f"`{name}` must be finite{where}; got {count} NaN or infinite of {bad.numel()} entries. "
+            f"`{name}` must be finite{where}; got {int(bad.sum())} NaN or infinite of {bad.numel()} entries. "
             f"{advice}"
         )
 
@@ -126,10 +139,10 @@ def mask_over(name: str, mask: Tensor, keys: int) -> None:
             f"Turn an additive mask into one with mask == 0."
         )
     last_axes(name, mask, (keys,), "(..., keys)")
-    empty = int((~mask.any(-1)).sum())
-    if empty:
+    empty = ~mask.any(-1)
+    if known(empty.any()):
         raise ValueError(
-            f"`{name}` must leave at least one attended key in every row; got {empty} empty rows. "
+            f"`{name}` must leave at least one attended key in every row; got {int(empty.sum())} empty rows. "
             f"Drop those queries: their readout is undefined."
         )
 
@@ -155,11 +168,11 @@ def key_indices(name: str, indices: Tensor, keys: int) -> None:
         )
     if not indices.numel():
         return
-    lowest, highest = map(int, torch.aminmax(indices))
+    lowest, highest = map(number, torch.aminmax(indices))
     if lowest < 0 or highest >= keys:
         raise ValueError(
-            f"`{name}` must lie in 0..{keys - 1}; got values from {lowest} "
-            f"to {highest}. Negative indices are not wrapped."
+            f"`{name}` must lie in 0..{keys - 1}; got values from {lowest:.0f} "
+            f"to {highest:.0f}. Negative indices are not wrapped."
         )
 
 

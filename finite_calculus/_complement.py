@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from finite_calculus._transforms import refuted
 from finite_calculus.readout import Readout, evaluate, relative_scores
 
 # Entries that one chunk of candidates may hold at a time.
@@ -94,7 +95,7 @@ def rest_of_each(readout: Readout) -> Float[Tensor, "*batch keys"]:
 
 def require_rest(present: Bool[Tensor, "*batch candidates"], name: str) -> None:
     """Raise if a group holds every attended key, so that deleting it leaves nothing."""
-    if not bool(present.all()):
+    if refuted(present.all()):
         raise ValueError(
             f"`{name}` must leave at least one attended key; got a group that holds all of them. "
             f"A softmax over nothing is undefined: keep a key, for instance the query's own."

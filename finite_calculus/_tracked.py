@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._transforms import refuted, require_constant, require_no_bound_inside
 
 # The rules by the names of their operations.
 RULES: dict[str, Callable] = {}
@@ -48,6 +49,13 @@ class Tracked(Tensor):
             return RULES[name](func, args, kwargs)
         raise no_rule(func)
 
+    def _is_view(self) -> bool:
+        # The first thing that torch.compile asks of an argument; nothing else asks it.
+        raise RuntimeError(
+            "Tensors must not be tracked where they enter torch.compile: the graph would not carry their "
+            "error; got a tracked one. Pass value_of(tensor), or call without torch.compile."
+        )
+
     def __deepcopy__(self, memo: dict) -> "Tracked":
         return track(copy.deepcopy(plain(self), memo), copy.deepcopy(self.error, memo))
 
@@ -68,7 +76,7 @@ def track(tensor: Tensor, error: Tensor | float | None = None) -> Tracked:
 def _require_error(error: Any, tensor: Tensor) -> Tensor:
     """Errors in float64 and in the shape of the tensor; raise if they are no bounds."""
     bounds = torch.as_tensor(error, dtype=torch.float64, device=tensor.device)
-    if not bool((bounds >= 0).all()):
+    if refuted((bounds >= 0).all()):
         raise ValueError(
             f"`error` must hold bounds of at least 0; got {float(bounds.nan_to_num(-torch.inf).min())} "
             f"as its least. Give |computed − exact|, and infinity where it is not known."
@@ -85,6 +93,7 @@ def _require_error(error: Any, tensor: Tensor) -> Tensor:
 def wrap(value: Tensor, error: Tensor) -> Tracked:
     """A tracked tensor, unless torch is set to round or flush in ways that no rule knows."""
     _checks.floating("tensor", value)
+    require_constant(value)
     _checks.subnormal_numbers()
     _checks.full_products(value)
     tracked = Tensor._make_subclass(Tracked, value)
@@ -111,6 +120,8 @@ def tensor_of(x: Any) -> Tensor:
 def error_in(x: Any) -> Tensor:
     if isinstance(x, Tracked):
         return x.error
+    if isinstance(x, Tensor):
+        require_no_bound_inside("tensor", x)
     return torch.zeros_like(tensor_of(x), dtype=torch.float64)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._transforms import require_numbers
 from finite_calculus.joint import remainder_weights
 from finite_calculus.readout import Readout, evaluate, weigh
 from finite_calculus.response import (
@@ -55,6 +56,8 @@ class CertifiedOrder:
 
     def pairs(self) -> list[tuple[int, ...]]:
         """The certified pairs (greater, smaller), with leading batch indices if there are any."""
+        reason = "a list has one entry for each certain comparison"
+        require_numbers("pairs", reason, greater=self.greater)
         return [tuple(row) for row in self.greater.nonzero().tolist()]
 
 

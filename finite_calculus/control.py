@@ -13,9 +13,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._transforms import require_numbers
 from finite_calculus.effective import effective_weights, reference_key_gauge
 from finite_calculus.readout import freeze
 from finite_calculus.rounding import error_of, track
+
+# Why the preserving directions need numbers.
+_SHAPE = "how many directions there are depends on them"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +101,8 @@ def preserving_directions(
     if mask is not None:
         _checks.exact_axes("mask", mask, features.shape[:1], "(keys,)")
         _checks.mask_over("mask", mask, features.shape[0])
+        require_numbers("preserving_directions", _SHAPE, mask=mask)
+    require_numbers("preserving_directions", _SHAPE, features=features)
     attended = features if mask is None else features[mask]
     rows = relative_features(attended, 0)
     _, singular, right = torch.linalg.svd(rows, full_matrices=True)
@@ -168,7 +174,7 @@ def _accuracy(query_input: Tensor, edit: Tensor, features: Tensor, pairs: Tensor
     Once the bound on recomputing the ratios, and once more for the solve: it is backward stable, so
     that it rounds the same products.
     """
-    tracked = track(query_input), track(edit), track(features)
+    tracked = track(query_input.detach()), track(edit.detach()), track(features.detach())
     return 2 * float(error_of(_recomputed_log_ratios(*tracked, pairs)).max())
 
 
@@ -207,6 +213,9 @@ def _check_request(query_input: Tensor, features: Tensor, pairs: Tensor, request
     _checks.finite("requested", requested)
     if pairs.shape[0] == 0:
         raise ValueError("`pairs` must hold at least one request; got none.")
+    numbers = {"query_input": query_input, "features": features}
+    numbers |= {"pairs": pairs, "requested": requested}
+    require_numbers("control_query", "its rank and `feasible` are plain numbers", **numbers)
     _check_consistent(pairs.tolist(), requested.tolist(), torch.finfo(requested.dtype).eps)
 
 
@@ -217,6 +226,7 @@ def _check_pairs(query_input: Tensor, features: Tensor, pairs: Tensor) -> None:
     _checks.exact_axes("query_input", query_input, shape, "(..., inputs)")
     _checks.finite("query_input", query_input)
     _checks.exact_axes("pairs", pairs, (None, 2), "(requests, 2)")
+    _checks.one_device(pairs=pairs, features=features)
     _checks.key_indices("pairs", pairs, features.shape[-2])
 
 

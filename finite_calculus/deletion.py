@@ -13,6 +13,7 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus._complement import choose, require_rest
+from finite_calculus._transforms import require_numbers
 from finite_calculus.margin import norm, project
 from finite_calculus.readout import Readout
 
@@ -75,6 +76,9 @@ def select_evictions(
             f"A plan belongs to one query: loop over queries."
         )
     groups = _check_removed(readout, groups, "groups")
+    reason = "it decides after each eviction whether there is another"
+    numbers = {"groups": groups, "readout": readout.probs, "output_projection": output_projection}
+    require_numbers("select_evictions", reason, **numbers)
     gone = torch.zeros(readout.keys, dtype=torch.bool, device=groups.device)
     left = list(range(groups.shape[0]))
     evicted: list[int] = []
@@ -107,5 +111,6 @@ def _check_removed(readout: Readout, removed: Tensor, name: str = "removed") -> 
             f"`{name}` must be boolean, True at deleted keys; got {removed.dtype}. "
             f"Build it with torch.zeros(candidates, keys, dtype=torch.bool)."
         )
+    _checks.one_device(**{name: removed}, readout=readout.probs)
     _checks.exact_axes(name, removed, (None, readout.keys), "(candidates, keys)")
     return removed

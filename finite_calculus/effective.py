@@ -14,6 +14,7 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus._anchor import AnchorChange, score_coefficients
+from finite_calculus._transforms import known
 from finite_calculus._units import pivot_within_range
 from finite_calculus.margin import norm
 from finite_calculus.rotary import Rotary, Shift, rotate, score_scaling, shift_amount
@@ -107,14 +108,12 @@ def effective_weights(
 def unit_gradient_step(weights: EffectiveWeights) -> Float[Tensor, "*batch inputs width"]:
     """−∇_B E(0) for E(B) = ½ Σ c_j ‖a_jᵀB − (v_j − μ)‖² (eq:gradient), by automatic differentiation.
 
-    Equal to `weights.matrix`; obtained from the quadratic itself, with c, a and v − μ held fixed.
+    Equal to `weights.matrix`; obtained from the quadratic itself, in which c, a and v − μ are fixed.
     """
-    features, coefficients = weights.features.detach(), weights.coefficients.detach()
-    centred = weights.centred.detach()
 
     def energy(matrix: Tensor) -> Tensor:
-        misfit = torch.matmul(features, matrix) - centred
-        return (coefficients.unsqueeze(-1) * misfit * misfit).sum() / 2
+        misfit = torch.matmul(weights.features, matrix) - weights.centred
+        return (weights.coefficients.unsqueeze(-1) * misfit * misfit).sum() / 2
 
     return -torch.func.grad(energy)(torch.zeros_like(weights.matrix))
 
@@ -239,14 +238,15 @@ def numerical_rank(
 
 
 def _require_one_bank(weights: EffectiveWeights, anchor: EffectiveWeights) -> None:
-    if not (
-        torch.equal(weights.features, anchor.features)
-        and torch.equal(weights.centred, anchor.centred)
-    ):
+    if _differ(weights.features, anchor.features) or _differ(weights.centred, anchor.centred):
         raise ValueError(
             "`anchor` must share the features and values of `weights`: the residual is defined at one "
             "bank, position and gauge; got different ones. Recompute the anchor with the same."
         )
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    return one.shape != other.shape or known((one != other).any())
 
 
 def _changed(weights: EffectiveWeights, anchor: EffectiveWeights) -> AnchorChange:

@@ -46,7 +46,7 @@ def phi2(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return _phi(x, 2)
 
 
-class _Phi(torch.autograd.Function):
+class _ReversePhi(torch.autograd.Function):
     """The n-th derivative of φk; its own derivative is the next one."""
 
     generate_vmap_rule = True
@@ -64,16 +64,21 @@ class _Phi(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grad_outputs):
         (x,) = ctx.saved_tensors
-        return grad_outputs[0] * _Phi.apply(x, ctx.order, ctx.times + 1), None, None
+        return grad_outputs[0] * _phi(x, ctx.order, ctx.times + 1), None, None
+
+
+class _Phi(_ReversePhi):
+    """The same in forward mode too, which torch.compile refuses to trace."""
 
     @staticmethod
     def jvp(ctx, *grad_inputs):
         (x,) = ctx.saved_tensors
-        return grad_inputs[0] * _Phi.apply(x, ctx.order, ctx.times + 1)
+        return grad_inputs[0] * _phi(x, ctx.order, ctx.times + 1)
 
 
-def _phi(x: Tensor, order: int) -> Tensor:
-    return _Phi.apply(x, order, 0)
+def _phi(x: Tensor, order: int, times: int = 0) -> Tensor:
+    function = _ReversePhi if torch.compiler.is_compiling() else _Phi
+    return function.apply(x, order, times)
 
 
 def _evaluate(x: Tensor, order: int) -> Tensor:

@@ -154,4 +154,5 @@ def _attended(mask: Tensor | None, scores: Tensor) -> Tensor:
     if mask is None:
         return torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
     _checks.mask_over("mask", mask, scores.shape[-1])
+    _checks.one_device(mask=mask, scores=scores)
     return mask

@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._transforms import refuted
 
 
 def regression_step(
@@ -32,7 +33,7 @@ def aligned_rate(
             f"got {tuple(reference.shape)}. Pair each prediction with its own reference."
         )
     scale = (reference * reference).sum()
-    if not float(scale.detach()) > 0:
+    if refuted(scale > 0):
         raise ValueError(
             "`reference` must not vanish identically: the minimiser is not unique; got all zeros. "
             "Use episodes with non-zero targets."

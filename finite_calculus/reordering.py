@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._transforms import refuted
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ def phase_context(
 def signed_projections(parts: PhaseContext) -> dict[str, Float[Tensor, ""]]:
     """γ_X = Σ⟨X, T⟩/Σ‖T‖² pooled over all readouts (Appendix G); the three sum to one."""
     scale = (parts.total * parts.total).sum()
-    if not float(scale.detach()) > 0:
+    if refuted(scale > 0):
         raise ValueError(
             "`parts.total` must not vanish: signed projections divide by its squared norm; got 0. "
             "The two endpoints are equal, so there is no change to attribute."

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus._complement import rest_of_each
+from finite_calculus._transforms import refuted
 from finite_calculus.margin import norm, project
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.response import attended_value_delta, finite_response, relative_increments
@@ -29,7 +30,8 @@ class Restoration:
     """Entries restored in order, the score that chose each, and ‖write error‖₂ before and after.
 
     `errors[..., 0]` is the corrupted write's error and `errors[..., k]` the error after k restorations,
-    so that errors[k]/errors[0] is the relative RMSE of eq:repairmetric.
+    so that errors[k]/errors[0] is the relative RMSE of eq:repairmetric. Scores and errors describe
+    choices: they carry no gradient.
     """
 
     restored: Int[Tensor, "*batch steps"]
@@ -105,7 +107,7 @@ def restoration_response(
     The logit form (p'_j − p_j)(v_j − y_{−j}) + p'_j ε_j with the complement summed on its own:
     dividing by 1 + p_j δ_j φ1(δ_j) fails for a dominant token.
     """
-    if not bool(readout.attended.all()):
+    if refuted(readout.attended.all()):
         raise ValueError(
             "`readout` must attend every key: entries outside the attended set cannot be restored "
             "for this query; got masked keys. Freeze the readout over the attended keys alone."
@@ -185,7 +187,7 @@ def restore_greedily(
             f"Build it with torch.zeros(keys, dtype=torch.bool)."
         )
     _checks.exact_axes("candidates", allowed, cache.scores.shape[-1:], "(keys,)")
-    if not 0 <= count <= int(allowed.sum()):
+    if count < 0 or refuted(allowed.sum() >= count):
         raise ValueError(
             f"`count` must be between 0 and the number of candidates, {int(allowed.sum())}; got {count}."
         )

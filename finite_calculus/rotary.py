@@ -231,6 +231,7 @@ def _sine_quotient(angle: Tensor) -> Tensor:
 
 def plane_angles(rotary: Rotary, shift: Shift, band: Band | None, vectors: Tensor) -> Tensor:
     """θ_r = δ·ω_r in float64, zero outside the band; tracked if the vectors to be turned are."""
+    _checks.one_device(rotary=rotary.frequencies, vectors=vectors)
     frequencies, _ = together(rotary.frequencies.double(), vectors)
     if band is not None:
         if tuple(band.shape) != (rotary.planes,) or band.dtype != torch.bool:

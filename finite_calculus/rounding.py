@@ -44,9 +44,9 @@ def constant(number: float, lost: Fraction, like: Tensor) -> Tensor | float:
     """A number that differs by `lost` from the one that is meant; tracked if `like` is."""
     if not isinstance(like, Tracked):
         return number
-    entering = torch.tensor(number, dtype=like.dtype, device=like.device)
+    entering = torch.tensor(number, dtype=like.dtype, device="cpu")
     gap = abs(Fraction(entering.item()) - Fraction(number)) + lost
-    return track(entering, float(gap) * UPWARDS)
+    return track(entering.to(like.device), float(gap) * UPWARDS)
 
 
 def value_of(tensor: Tensor) -> Tensor:

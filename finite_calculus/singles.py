@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus._complement import outside_groups, require_rest, rest_of_each
+from finite_calculus._transforms import known, number
 from finite_calculus.readout import Readout
 from finite_calculus.response import attended_value_delta, relative_increments
 from finite_calculus.rounding import Tracked
@@ -81,7 +82,7 @@ class PreparedSingles:
             gather_vectors(readout.values, index),
             self.probs.unsqueeze(-1),
             self.pulls.unsqueeze(-2),
-            bool(readout.attended.all()),
+            known(readout.attended.all()),
             Source(lambda: readout, index, outside_groups(index)),
         )
 
@@ -97,8 +98,8 @@ class PreparedSingles:
             return False
         if score_delta.shape[-1:] not in ((1,), self.probs.shape[-1:]):
             return False
-        lowest, highest = torch.aminmax(numbers_of(score_delta))
-        return math.isfinite(lowest) and float(highest) <= REACH[score_delta.dtype]
+        lowest, highest = map(number, torch.aminmax(numbers_of(score_delta)))
+        return math.isfinite(lowest) and highest <= REACH[score_delta.dtype]
 
     def _guarded(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
         if score_delta.shape[-1:] == (1,):
@@ -118,5 +119,5 @@ def prepare_singles(readout: Readout) -> PreparedSingles:
         probs=readout.probs,
         rest=rest,
         pulls=2 * (readout.probs.unsqueeze(-1) * readout.half_centred),
-        direct=bool((rest >= info.smallest_normal / info.eps).all()),
+        direct=known((rest >= info.smallest_normal / info.eps).all()),
     )

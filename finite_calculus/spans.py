@@ -7,7 +7,6 @@ blocks outside the span, and the outer parts of the two blocks in which it begin
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,6 +14,8 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus._complement import Total, chunk, joined, normalised
+from finite_calculus._once import computed_once
+from finite_calculus._transforms import known, number
 from finite_calculus.readout import Readout, at_reference, freeze, relative_scores
 from finite_calculus.rounding import Tracked
 from finite_calculus.sparse import (
@@ -48,13 +49,18 @@ class Bank:
         """The readout y = Σ p v."""
         return (self.pivot + self.mean).squeeze(-2)
 
-    @cached_property
+    @property
     def readout(self) -> Readout:
         """The frozen readout, with all its statistics of single keys."""
+        return computed_once(self, self._freeze)
+
+    def _freeze(self) -> Readout:
         return freeze(self.scores, self.values, mask=self.attended)
 
-    @cached_property
     def _blocks(self) -> "_Blocks":
+        return computed_once(self, self._cut)
+
+    def _cut(self) -> "_Blocks":
         return _cut(self.readout)
 
 
@@ -70,7 +76,7 @@ def read_bank(
     beforehand, which leaves them a width of 1.
     """
     if mask is not None or not _simple(scores, values):
-        return _from_readout(freeze(scores, values, mask=mask))
+        return _from_readout(freeze(scores, values, mask=mask), masked=mask is not None)
     probs = torch.softmax(scores, -1)
     dominant = scores.argmax(-1, keepdim=True).unsqueeze(-1)
     pivot = torch.gather(values, -2, dominant.expand(*dominant.shape[:-1], values.shape[-1]))
@@ -85,6 +91,7 @@ def prepare_spans(bank: Bank, starts: Int[Tensor, " candidates"], width: int) ->
     alone: prepare many spans in portions.
     """
     _check_spans(starts, width, bank.scores.shape[-1])
+    _checks.one_device(starts=starts, bank=bank.scores)
     starts = starts.long()
     index = starts.unsqueeze(-1) + torch.arange(width, device=starts.device)
     source = Source(
@@ -107,7 +114,7 @@ def prepare_spans(bank: Bank, starts: Int[Tensor, " candidates"], width: int) ->
 
 def _outside(bank: Bank, starts: Tensor, width: int) -> Total:
     """What spans leave of the bank, a chunk of spans at a time."""
-    blocks = bank._blocks
+    blocks = bank._blocks()
     return joined([_left_by(blocks, few, width) for few in starts.split(blocks.chunk)])
 
 
@@ -181,8 +188,8 @@ def _extended(per_key: Tensor, spare: int, axis: int) -> Tensor:
     return torch.cat([per_key, padding], axis)
 
 
-def _from_readout(readout: Readout) -> Bank:
-    everything = bool(readout.attended.all())
+def _from_readout(readout: Readout, *, masked: bool) -> Bank:
+    everything = not masked or known(readout.attended.all())
     return Bank(
         scores=readout.scores,
         values=readout.values,
@@ -201,7 +208,8 @@ def _simple(scores: Tensor, values: Tensor) -> bool:
         return False
     if isinstance(scores, Tracked) != isinstance(values, Tracked):
         return False
-    return math.isfinite(numbers_of(scores).sum()) and math.isfinite(numbers_of(values).sum())
+    totals = (number(numbers_of(part).sum()) for part in (scores, values))
+    return all(map(math.isfinite, totals))
 
 
 def _check_spans(starts: Tensor, width: int, keys: int) -> None:

@@ -10,7 +10,6 @@ same edit is evaluated as the response of the small readout of the members and t
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +17,8 @@ from torch import Tensor
 
 from finite_calculus import _checks
 from finite_calculus._complement import Outside, Total, merged, outside_groups, require_rest
+from finite_calculus._once import computed_once
+from finite_calculus._transforms import known, number, readable, refuted
 from finite_calculus.certificate import divergence, total_variation
 from finite_calculus.readout import Readout, at_reference, evaluate, relative_scores, weigh
 from finite_calculus.response import finite_response
@@ -106,9 +107,12 @@ class PreparedGroups:
         """TV(p, p') from the edited entries and the complement mass (eq:sparsetv)."""
         return total_variation(self.small_readout, self._with_rest(score_delta))
 
-    @cached_property
+    @property
     def small_readout(self) -> Readout:
         """The readout over the members of each group alone and, as its last key, the rest."""
+        return computed_once(self, self._build_small_readout)
+
+    def _build_small_readout(self) -> Readout:
         readout, index = self.source.readout(), self.source.index
         rest = self._rest(readout)
         return evaluate(
@@ -126,13 +130,13 @@ class PreparedGroups:
             return False
         if value_delta is not None:
             fits = _fits(value_delta, self.values)
-            if not fits or not math.isfinite(numbers_of(value_delta).sum()):
+            if not fits or not math.isfinite(number(numbers_of(value_delta).sum())):
                 return False
-        lowest, highest = torch.aminmax(numbers_of(score_delta))
+        lowest, highest = map(number, torch.aminmax(numbers_of(score_delta)))
         reach = REACH[score_delta.dtype]
-        if not float(highest) <= reach:
+        if not highest <= reach:
             return False
-        return float(lowest) >= -reach if self.heavy else math.isfinite(lowest)
+        return lowest >= -reach if self.heavy else math.isfinite(lowest)
 
     def _quotient(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
         """The paper's quotient, with p expm1(d) = p e^c expm1(d − c) + p expm1(c) if a group is heavy.
@@ -177,6 +181,7 @@ def prepare(readout: Readout, groups: Int[Tensor, "candidates members"]) -> Prep
     For contiguous spans `prepare_spans` does less work.
     """
     _checks.key_indices("groups", groups, readout.keys)
+    _checks.one_device(groups=groups, readout=readout.probs)
     _checks.exact_axes("groups", groups, (None, None), "(candidates, members)")
     _require_distinct(groups)
     index = groups.long()
@@ -195,12 +200,12 @@ def require_attended(name: str, inside: Tensor | None) -> bool:
     """Whether all members of all groups are attended; raise if a group has none that is."""
     if inside is None:
         return True
-    if not bool(inside.any(-1).all()):
+    if refuted(inside.any(-1).all()):
         raise ValueError(
             f"`{name}` must each contain an attended key in every row of the batch; got a group with "
             f"none. Editing keys that are not attended changes nothing: drop the candidate."
         )
-    return bool(inside.all())
+    return known(inside.all())
 
 
 def assemble(
@@ -209,7 +214,7 @@ def assemble(
     """Groups with the probability of their rest: 1 − α, or summed anew if α exceeds one half."""
     rest = torch.sub(1, probs.sum(-1, keepdim=True))
     prepared = PreparedGroups(scores, values, probs, pulls, rest, None, direct, source)
-    if not rest.numel() or float(numbers_of(rest).amin()) >= 0.5:
+    if not rest.numel() or number(numbers_of(rest).amin()) >= 0.5:
         return prepared
     return _with_rest(prepared)
 
@@ -218,7 +223,7 @@ def _with_rest(prepared: PreparedGroups) -> PreparedGroups:
     """Sum the rest of every group that holds more than half of the mass on its own."""
     light = prepared.rest >= 0.5
     readout, candidates = prepared.source.readout(), light.shape[-2]
-    some = (~light).reshape(-1, candidates).any(0).nonzero().squeeze(-1)
+    some = _heavy_candidates(light)
     total = prepared.source.outside(readout, some)
     place = torch.arange(candidates, device=some.device)
     place[some] = candidates + torch.arange(len(some), device=some.device)
@@ -235,6 +240,14 @@ def _with_rest(prepared: PreparedGroups) -> PreparedGroups:
         place=place,
     )
     return replace(prepared, rest=rest, heavy=heavy)
+
+
+def _heavy_candidates(light: Tensor) -> Tensor:
+    """The candidates that are not light in every row of the batch; all of them if nobody can tell."""
+    candidates = light.shape[-2]
+    if not readable(light):
+        return torch.arange(candidates, device=light.device)
+    return (~light).reshape(-1, candidates).any(0).nonzero().squeeze(-1)
 
 
 def _placed(light: Tensor, heavy: Tensor, place: Tensor) -> Tensor:
@@ -281,7 +294,7 @@ def _require_distinct(groups: Tensor) -> None:
             f"{tuple(groups.shape)}. List the key indices that each candidate edits."
         )
     ordered = groups.sort(-1).values
-    if bool((ordered[:, 1:] == ordered[:, :-1]).any()):
+    if known((ordered[:, 1:] == ordered[:, :-1]).any()):
         raise ValueError(
             "`groups` must list distinct keys in every row; got a repeated index. "
             "A key can be edited only once per candidate."

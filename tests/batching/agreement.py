@@ -4,7 +4,7 @@ Torch may sum in another order for another layout, so they are compared within t
 error bounds (`finite_calculus.rounding`); where only exactly rounded operations occur, bit by bit.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +12,13 @@ from torch import Tensor
 import finite_calculus as fc
 from tests.batching.cases import BATCH, Case
 from tests.helpers.tensors import draw
+
+
+class Comparison(Protocol):
+    """How two evaluations are compared: see `Case.units`."""
+
+    @property
+    def units(self) -> int | None: ...
 
 
 def parts_of(result: Any) -> dict[str, Tensor]:
@@ -25,7 +32,7 @@ def evaluate(case: Case, inputs: list[Tensor]) -> dict[str, Tensor]:
     return parts_of(case.call(*arguments))
 
 
-def assert_agree(case: Case, result: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def assert_agree(case: Comparison, result: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     """Equal within the two error bounds, which must say something."""
     assert result.keys() == expected.keys()
     for name, one in result.items():

@@ -191,12 +191,11 @@ OTHER_CASES = {
         (*WEIGHTS, (INPUTS,)),
         units=64 * (INPUTS + WIDTH),
     ),
-    # A sum over keys of products of three factors; the gradient holds c, a and v − μ fixed.
+    # A sum over keys of products of three factors.
     "unit_gradient_step": Case(
         lambda u, a, v: fc.unit_gradient_step(fc.effective_weights(u, a, v)),
         WEIGHTS,
         units=32 * KEYS,
-        differentiable=False,
     ),
     "numerical_rank": Case(
         lambda m: fc.numerical_rank(m)[0],

@@ -11,6 +11,7 @@ from tests.bad_input.refused.rotary import ROTARY
 from tests.bad_input.refused.spans import SPANS
 from tests.bad_input.refused.sparse import GROUPS, PREPARED
 from tests.bad_input.refused.tracked import TRACKED
+from tests.bad_input.refused.transforms import TRANSFORMS
 from tests.bad_input.refused.writes import WRITES
 
 REFUSED = [
@@ -27,4 +28,5 @@ REFUSED = [
     *QUANTISE,
     *WRITES,
     *TRACKED,
+    *TRANSFORMS,
 ]
