@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import sympy as sp
 
+from proofs.prover.syntax import RefusalError, S
+
 
 def divide(
     numerator: sp.Expr, conditions: Sequence[sp.Expr], pivots: Sequence[sp.Expr]
@@ -31,6 +33,38 @@ def divide(
     back = {symbol: node for node, symbol in opaque.items()}
     cofactors, remainder = ([part.xreplace(back) for part in result[0]], result[1].xreplace(back))
     return cofactors, remainder
+
+
+def choose_pivots(
+    conditions: Sequence[sp.Expr], bases: Sequence[sp.Expr], declared: set[sp.Expr]
+) -> tuple[list[sp.Expr], list[sp.Expr], list[sp.Expr]]:
+    """Conditions without their non-zero factors, these factors, and a pivot for each.
+
+    A definition may have turned the pivot of a hypothesis into several moments. Its condition is then
+    freed of factors that are declared non-zero, and a moment that no other condition holds is its pivot.
+    """
+    reduced, pivots = list(conditions), list(bases)
+    units: list[sp.Expr] = [sp.Integer(1)] * len(conditions)
+    for i, base in enumerate(bases):
+        if isinstance(base, sp.Symbol | S):
+            continue
+        constant, factors = sp.factor_list(conditions[i])
+        kept = [f**n for f, n in factors if sp.expand(f) not in declared]
+        reduced[i] = sp.expand(constant * sp.Mul(*kept))
+        units[i] = sp.Mul(*(f**n for f, n in factors if sp.expand(f) in declared))
+        others = [c for k, c in enumerate(conditions) if k != i]
+        moments = sorted(reduced[i].atoms(S), key=lambda m: (-len(sp.sstr(m)), sp.sstr(m)))
+        free = [m for m in moments if not any(c.has(m) for c in others)]
+        linear = [m for m in free if sp.expand(reduced[i]).coeff(m, 1).is_number]
+        if not linear:
+            raise RefusalError(f"a definition turns a pivot into {base}, which is not one moment")
+        scale = reduced[i].coeff(linear[0], 1)
+        reduced[i], units[i] = sp.expand(reduced[i] / scale), units[i] * scale
+        pivots[i] = linear[0]
+    for i, pivot in enumerate(pivots):
+        if pivot in pivots[:i]:
+            raise RefusalError(f"definitions make {pivot} the pivot of two hypotheses")
+    return reduced, units, pivots
 
 
 def _outermost(expr: sp.Basic) -> list[sp.Expr]:

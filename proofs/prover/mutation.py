@@ -21,10 +21,9 @@ from typing import Any
 
 import sympy as sp
 
-from proofs.prover.matrices import Letter, shape
 from proofs.prover.rational import holds, mutant
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index
+from proofs.prover.syntax import Index, Letter, shape
 
 SIZES = (2, 3, 7)
 

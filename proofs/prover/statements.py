@@ -7,15 +7,18 @@ statement it is given, so that formula mutation can change a side and run the sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import sympy as sp
 
+from proofs.checker import recheck
+from proofs.prover.certificates import ProofCertificate
 from proofs.prover.elementary import prove_elementary, prove_integral
 from proofs.prover.matrices import prove_matrices
 from proofs.prover.series import prove_series
-from proofs.prover.sums import Hypothesis, ProofCertificate, prove, prove_nonnegative
+from proofs.prover.sums import prove, prove_nonnegative
+from proofs.prover.syntax import Hypothesis, RefusalError
 
 Method = Callable[["Statement"], ProofCertificate]
 # Called with the environment of the exact model and a seeded generator.
@@ -119,8 +122,15 @@ class Statement:
     smallest: int = 1
 
     def prove(self) -> ProofCertificate:
-        """The certificate of this statement; its `ok` is the verdict."""
-        return self.method(self)
+        """The certificate of this statement, re-checked by the second program; its `ok` is the verdict."""
+        if self.relation == "≤" and not hasattr(self.method, "witness"):
+            raise RefusalError(f"{self.name}: an inequality needs its witness")
+        if self.relation == "=" and hasattr(self.method, "witness"):
+            raise RefusalError(f"{self.name}: a witness proves an inequality, not an equality")
+        certificate = self.method(self)
+        if certificate.ok and (reason := recheck(self, certificate)):
+            return replace(certificate, refusal=f"the checker disagrees: {reason}")
+        return certificate
 
     def __str__(self) -> str:
         return f"{sp.sstr(self.lhs)} {self.relation} {sp.sstr(self.rhs)}"

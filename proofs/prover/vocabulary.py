@@ -15,10 +15,9 @@ from typing import Any
 import sympy as sp
 
 from proofs.prover.exact import NILPOTENT, Matrix
-from proofs.prover.matrices import Letter
 from proofs.prover.rational import Environment, random_matrix
 from proofs.prover.statements import Sampler
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.syntax import Hypothesis, Index, Letter, S
 
 ZERO, ONE, TWO = sp.Integer(0), sp.Integer(1), sp.Integer(2)
 HALF = sp.Rational(1, 2)

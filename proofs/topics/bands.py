@@ -10,7 +10,7 @@ import sympy as sp
 from proofs.entry import Entry, Kind
 from proofs.prover.rational import Environment
 from proofs.prover.statements import EVERY_D, EVERY_N, Elementary, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.syntax import Hypothesis, Index, S
 from proofs.prover.vocabulary import (
     BASELINE,
     MASS,
@@ -132,6 +132,7 @@ ENTRIES = (
                 name="eq:softmaxmixed: ∂²/∂α∂β of the readout along αa + βb, at 0",
                 lhs=sp.Subs(sp.Derivative(readout, u, w), (u, w), (0, 0)),
                 rhs=S(p * (a - S(p * a)) * (b - S(p * b)) * (v - y)),
+                method=Elementary(),
                 hypotheses=(MASS, READOUT),
                 nonzero=(S(p),),
                 model=((p, weights), (y, S(p * v))),

@@ -6,7 +6,7 @@ import sympy as sp
 
 from proofs.entry import Entry, Kind
 from proofs.prover.statements import EVERY_N, Nonnegative, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.syntax import Hypothesis, Index, S
 from proofs.prover.vocabulary import (
     EXPONENTIAL,
     FINITE,

@@ -8,10 +8,9 @@ import sympy as sp
 
 from proofs.entry import Entry, Kind
 from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
 from proofs.prover.rational import Environment, random_matrix
 from proofs.prover.statements import MATRICES, Elementary, Matrices, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.prover.vocabulary import HALF, ONE, TWO, ZERO, p, transposed, weights
 
 # A consistent system H·h = b with any pseudo-inverse data: Penrose's four conditions.
@@ -79,6 +78,7 @@ ENTRIES = (
                 lhs=sp.log(sp.exp(s_j) / Z) - sp.log(sp.exp(s_k) / Z),
                 rhs=s_j - s_k,
                 method=Elementary(),
+                nonzero=(Z,),
                 scope="all real scores",
             ),
             Statement(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sympy as sp
 
 from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
 from proofs.prover.statements import EVERY_N, MATRICES, Matrices, Nonnegative, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.prover.vocabulary import ONE, ZERO, one_key, transposed
 from proofs.topics.effective import B1, B2, a1, a2, c, energy, first_entries
 from proofs.topics.gauge import GAUGE

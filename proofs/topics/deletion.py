@@ -10,7 +10,7 @@ import sympy as sp
 from proofs.entry import Entry, Kind
 from proofs.prover.rational import Environment
 from proofs.prover.statements import EVERY_N, SCALAR, Elementary, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import BASELINE, MASS, READOUT, p, proper_subset, v, weights, y
 
 group = Index("1_G", idempotent=True)

@@ -9,10 +9,9 @@ import sympy as sp
 
 from proofs.entry import Entry, Kind
 from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
 from proofs.prover.rational import Environment
-from proofs.prover.statements import EVERY_N, MATRICES, Matrices, Sampler, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.statements import EVERY_N, MATRICES, Elementary, Matrices, Sampler, Statement
+from proofs.prover.syntax import Hypothesis, Index, Letter, S
 from proofs.prover.vocabulary import (
     ONE,
     ZERO,
@@ -233,6 +232,7 @@ ENTRIES = (
                 name="U6 coefficient: 1/Σ e^{hs} at h = 0 is 1/N (and φ₁(0) = 1, eq:rho)",
                 lhs=sp.Subs(1 / S(sp.exp(small * s)), small, 0),
                 rhs=1 / N,
+                method=Elementary(),
                 hypotheses=(COUNT,),
                 nonzero=(N, S(ONE)),
                 model=SCORE_MODEL,
@@ -242,6 +242,7 @@ ENTRIES = (
                 name="U6 readout: the derivative at h = 0 is Σ s·(v − μ)/N",
                 lhs=sp.Subs(sp.Derivative(limit, small), small, 0),
                 rhs=S(s * (v - mu)) / N,
+                method=Elementary(),
                 hypotheses=(MEAN, COUNT),
                 nonzero=(N, S(ONE)),
                 model=SCORE_MODEL,
@@ -251,6 +252,7 @@ ENTRIES = (
                 name="U6 start: the readout at h = 0 is μ",
                 lhs=sp.Subs(limit, small, 0) - mu,
                 rhs=ZERO,
+                method=Elementary(),
                 hypotheses=(MEAN, COUNT),
                 nonzero=(N, S(ONE)),
                 model=SCORE_MODEL,

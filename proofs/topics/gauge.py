@@ -8,10 +8,9 @@ from fractions import Fraction
 import sympy as sp
 
 from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
 from proofs.prover.rational import Environment
 from proofs.prover.statements import EVERY_N, MATRICES, Matrices, Nonnegative, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.syntax import Hypothesis, Index, Letter, S
 from proofs.prover.vocabulary import MASS, ONE, p, v, weights
 from proofs.topics.effective import (
     COUNT,

@@ -6,9 +6,8 @@ The index is the head; g is the baseline gradient of the margin at the combined 
 from __future__ import annotations
 
 from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
 from proofs.prover.statements import MATRICES, Matrices, Statement
-from proofs.prover.sums import S
+from proofs.prover.syntax import Letter, S
 
 dy, W = Letter("Dy", "1", "r", indexed=True), Letter("W_o", "r", "m", indexed=True)
 y = Letter("y", "1", "r", indexed=True)

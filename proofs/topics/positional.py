@@ -10,7 +10,7 @@ import sympy as sp
 
 from proofs.entry import Entry, Kind
 from proofs.prover.statements import EVERY_D, EVERY_N, Elementary, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import FINITE, MODEL, ZERO, D, d, edited, p, phi, t, v, y
 from proofs.topics.joint import key
 
@@ -18,7 +18,7 @@ q1, q2, k1, k2, c, s, angle = (Index(n) for n in ("q1", "q2", "k1", "k2", "c", "
 in_band = Index("1_b", idempotent=True)
 tau = sp.Symbol("tau", positive=True)
 d_lin = Index("d_lin")
-shift, omega, a, b = sp.symbols("delta omega a b", real=True)
+shift, omega, a, b, way = sp.symbols("delta omega a b x", real=True)
 
 
 def rotated(band: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -81,7 +81,7 @@ ENTRIES = (
             ),
             Statement(
                 name="eq:phasejacobian tangent: d_lin is δ times the derivative of d at 0",
-                lhs=shift * sp.Subs(sp.Derivative(plane, shift), shift, 0),
+                lhs=shift * sp.Subs(sp.Derivative(plane.subs(shift, way), way), way, 0),
                 rhs=tangent,
                 method=Elementary(),
                 scope="one generic plane",

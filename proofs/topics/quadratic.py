@@ -5,8 +5,8 @@ from __future__ import annotations
 import sympy as sp
 
 from proofs.entry import Entry, Kind
-from proofs.prover.statements import EVERY_N, Nonnegative, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.statements import EVERY_N, Elementary, Nonnegative, Statement
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import MASS, MODEL, ONE, ZERO, d, eps, p, weights
 
 # The joint path of strength α: scores α·d, values α·ε.
@@ -71,6 +71,7 @@ ENTRIES = (
                 name="eq:quadraticinteraction second order: C''(0) = 2·C₂",
                 lhs=sp.Subs(sp.Derivative(path, (alpha, 2)), alpha, 0),
                 rhs=2 * S(p * (d - mean) * eps),
+                method=Elementary(),
                 hypotheses=(MASS,),
                 nonzero=(S(p),),
                 model=MODEL,
@@ -80,6 +81,7 @@ ENTRIES = (
                 name="eq:quadraticinteraction first order: C'(0) = 0",
                 lhs=sp.Subs(sp.Derivative(path, alpha), alpha, 0),
                 rhs=ZERO,
+                method=Elementary(),
                 hypotheses=(MASS,),
                 nonzero=(S(p),),
                 model=MODEL,
@@ -89,6 +91,7 @@ ENTRIES = (
                 name="eq:quadraticinteraction curvature: d²/dα² E_α ε = E (d − E d)²(ε − E ε)",
                 lhs=sp.Subs(sp.Derivative(tilted, (alpha, 2)), alpha, 0),
                 rhs=S(p * (d - mean) ** 2 * (eps - spread)),
+                method=Elementary(),
                 hypotheses=(MASS,),
                 nonzero=(S(p),),
                 model=MODEL,

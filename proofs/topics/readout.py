@@ -5,9 +5,8 @@ from __future__ import annotations
 import sympy as sp
 
 from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
 from proofs.prover.statements import EVERY_N, MATRICES, Matrices, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.prover.vocabulary import ONE, v
 
 e = Index("e", positive=True)  # e^s

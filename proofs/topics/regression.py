@@ -6,7 +6,7 @@ import sympy as sp
 
 from proofs.entry import Entry, Kind
 from proofs.prover.statements import Nonnegative, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import ONE, ZERO
 
 # Two generic input coordinates beside each other; targets τ.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proofs.entry import Entry, Kind
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import ONE
 
 o00, o01, o10, o11 = (Index(name) for name in ("o00", "o01", "o10", "o11"))

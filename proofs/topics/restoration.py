@@ -6,7 +6,7 @@ import sympy as sp
 
 from proofs.entry import Entry, Kind
 from proofs.prover.statements import EVERY_N, SCALAR, Elementary, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import BASELINE, D, E, d, edited, eps, one_key, p, v, weights, y
 from proofs.topics.sparse import positive_exponential
 

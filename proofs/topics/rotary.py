@@ -18,7 +18,7 @@ from proofs.prover.statements import (
     Statement,
     Sums,
 )
-from proofs.prover.sums import Hypothesis
+from proofs.prover.syntax import Hypothesis
 from proofs.prover.vocabulary import HALF, ONE, ZERO, nilpotent, plane_generator
 from proofs.topics.phi import SERIES, B, exp_series, n, series
 

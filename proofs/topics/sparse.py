@@ -13,7 +13,7 @@ import sympy as sp
 from proofs.entry import Entry, Kind
 from proofs.prover.rational import Environment
 from proofs.prover.statements import EVERY_N, Nonnegative, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.syntax import Hypothesis, Index, S
 from proofs.prover.vocabulary import (
     BASELINE,
     MASS,

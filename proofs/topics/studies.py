@@ -5,9 +5,8 @@ from __future__ import annotations
 import sympy as sp
 
 from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
 from proofs.prover.statements import MATRICES, Matrices, Nonnegative, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.prover.vocabulary import ONE
 
 joint, separate = Index("e_joint"), Index("e_separate")
