@@ -1,4 +1,4 @@
-"""The kernels refuse what they cannot treat: every statement here is false, or claims what nobody can read."""
+"""The kernels refuse what they cannot treat: every statement here is false or cannot be read."""
 
 import pytest
 import sympy as sp

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import sympy as sp
 
@@ -53,13 +53,12 @@ def _term(term: Any, variable: sp.Symbol) -> tuple[Any, int, Any, int]:
     for factor in sp.Mul.make_args(term):
         if isinstance(factor, sp.Sum):
             ((n, start, end),) = factor.limits
+            parts = sp.Mul.make_args(cast("sp.Expr", factor.function))
             if body is not None or end != sp.oo or not start.is_Integer:
                 raise ValueError(f"not one series to infinity: {term}")
-            powers = [
-                f for f in sp.Mul.make_args(factor.function) if f.as_base_exp()[0] == variable
-            ]
+            powers = [f for f in parts if f.as_base_exp()[0] == variable]
             offset = sp.Add(*(f.as_base_exp()[1] for f in powers)) - n
-            rest = sp.Mul(*(f for f in sp.Mul.make_args(factor.function) if f not in powers))
+            rest = sp.Mul(*(f for f in parts if f not in powers))
             if not offset.is_Integer or rest.has(variable) or not _converges(rest):
                 raise ValueError(f"not a series that converges for every matrix: {factor}")
             body, first = (rest, n, int(offset)), int(start + offset)

@@ -76,8 +76,9 @@ class Reader:
                 tree = differentiate(tree, variable)
             return self.read(tree)
         if isinstance(node, sp.Subs):
-            tree = self._plain(node.expr)
-            return self.read(tree.xreplace(dict(zip(node.variables, node.point, strict=True))))
+            tree, variables, points = self._plain(node.expr), node.args[1], node.args[2]
+            values = dict(zip(variables.args, points.args, strict=True))
+            return self.read(tree.xreplace(values))
         if isinstance(node, sp.Integral):
             return self.read(integrate(node))
         return Fractional(self._function(node))

@@ -87,7 +87,7 @@ def _reasons(node: Any, functions: tuple[type, ...], letters: bool) -> Iterator[
         elif any(isinstance(v, Index | Letter) for v in node.variables):
             yield "an index or a matrix is not a variable of differentiation"
     elif isinstance(node, sp.Subs):
-        if any(is_indexed(point) or point.has(S) for point in node.point):
+        if any(is_indexed(point) or point.has(S) for point in node.args[2].args):
             yield "a point that depends on the index cannot be put under a sum"
     elif isinstance(node, AppliedUndef):
         if not (AppliedUndef in functions and all(arg.is_Rational for arg in node.args)):
