@@ -32,6 +32,8 @@ def _reason(statement: Any, certificate: Any) -> str:
     method = statement.method
     if hasattr(method, "variable"):
         return check_series(statement.lhs, statement.rhs, method.variable, certificate.series)
+    if hasattr(method, "integrand"):
+        return _check_sign(statement.lhs, statement.rhs)
     if hasattr(method, "antiderivative"):
         return _check_integral(statement, method.antiderivative, certificate.parts)
     goal = statement.lhs - statement.rhs
@@ -64,6 +66,24 @@ def _check_integral(statement: Any, antiderivative: Any, parts: Sequence[Any]) -
         _check_equation(g, statement, part.steps) for g, part in zip(goals, parts, strict=True)
     )
     return next(filter(None, reasons), "")
+
+
+def _check_sign(lhs: Any, integral: Any) -> str:
+    """0 ≤ ∫ f: f is read as a product of exponentials and of distances from the two limits."""
+    ((variable, lower, upper),) = integral.limits
+    if lhs != 0 or not (lower.is_Rational and upper.is_Rational and lower < upper):
+        return "the left side is not 0, or the limits are not in order"
+    for factor in sp.Mul.make_args(integral.function):
+        if isinstance(factor, sp.exp):
+            good = all(symbol.is_real for symbol in factor.atoms(sp.Symbol))
+        else:
+            # A linear function that is not negative at both limits is not negative between them.
+            term = Reader().read(sp.Derivative(factor, variable, variable)).top
+            values = [factor.xreplace({variable: end}) for end in (lower, upper)]
+            good = not term and all(v.is_Rational and v >= 0 for v in values)
+        if not good:
+            return f"nothing says that {factor} is not negative"
+    return ""
 
 
 def _check_equation(goal: sp.Expr, statement: Any, steps: Sequence[Any]) -> str:

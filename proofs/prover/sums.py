@@ -91,8 +91,8 @@ def prove(
         _reduce_indicators(sp.expand(normal(pivot) - normal(value))) for pivot, value in relations
     ]
     bases = [normal(pivot).as_base_exp()[0] for pivot, _ in relations]
-    conditions, units, pivots = choose_pivots(conditions, bases, _declared(allowed))
-    order = sorted(range(len(pivots)), key=lambda i: isinstance(bases[i], sp.Symbol | S))
+    conditions, units, pivots, order = choose_pivots(conditions, bases, _declared(allowed))
+
     cofactors: list[sp.Expr] = [sp.Integer(0)] * len(pivots)
     quotients, remainder = divide(
         numerator, [conditions[i] for i in order], [pivots[i] for i in order]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.statements import EVERY_N, Elementary, Nonnegative, Statement
 from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import MASS, MODEL, ONE, ZERO, d, eps, p, weights
@@ -18,7 +18,7 @@ mean, spread = S(p * d), S(p * eps)
 X, Y = Index("X", nonnegative=True), Index("Y")
 A, low, high, x = sp.symbols("A m M x", real=True)
 GRUSS = (MASS, (S(p * X), x))
-RANGE = (X, A - X, Y - low, high - Y, x, A - x, high - low)
+RANGE = (A - X, Y - low, high - Y, x, A - x, high - low)
 
 
 GRUSS_MODEL = (
@@ -66,61 +66,70 @@ ENTRIES = (
         "derivative at any point of the path (p there is again a distribution). Taylor's theorem "
         "turns that into the cubic bound and is not proved here.",
         functions=("joint.quadratic_interaction", "joint.interaction"),
-        statements=(
-            Statement(
-                name="eq:quadraticinteraction second order: C''(0) = 2·C₂",
-                lhs=sp.Subs(sp.Derivative(path, (alpha, 2)), alpha, 0),
-                rhs=2 * S(p * (d - mean) * eps),
-                method=Elementary(),
-                hypotheses=(MASS,),
-                nonzero=(S(p),),
-                model=MODEL,
-                scope=EVERY_N,
-            ),
-            Statement(
-                name="eq:quadraticinteraction first order: C'(0) = 0",
-                lhs=sp.Subs(sp.Derivative(path, alpha), alpha, 0),
-                rhs=ZERO,
-                method=Elementary(),
-                hypotheses=(MASS,),
-                nonzero=(S(p),),
-                model=MODEL,
-                scope=EVERY_N,
-            ),
-            Statement(
-                name="eq:quadraticinteraction curvature: d²/dα² E_α ε = E (d − E d)²(ε − E ε)",
-                lhs=sp.Subs(sp.Derivative(tilted, (alpha, 2)), alpha, 0),
-                rhs=S(p * (d - mean) ** 2 * (eps - spread)),
-                method=Elementary(),
-                hypotheses=(MASS,),
-                nonzero=(S(p),),
-                model=MODEL,
-                scope=EVERY_N,
-            ),
-            _gruss(1),
-            _gruss(-1),
-            Statement(
-                name="eq:quadraticinteraction range: (d − E d)² ≤ (max d − min d)² for every key",
-                lhs=(d - x) ** 2,
-                rhs=(high - low) ** 2,
-                relation="≤",
-                method=Nonnegative(
-                    (
-                        (ONE, (high - d, d - low)),
-                        (ONE, (high - d, high - x)),
-                        (ONE, (x - low, d - low)),
-                        (ONE, (x - low, high - x)),
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:quadraticinteraction second order: C''(0) = 2·C₂",
+                        lhs=sp.Subs(sp.Derivative(path, (alpha, 2)), alpha, 0),
+                        rhs=2 * S(p * (d - mean) * eps),
+                        method=Elementary(),
+                        hypotheses=(MASS,),
+                        nonzero=(S(p),),
+                        model=MODEL,
+                        scope=EVERY_N,
                     ),
-                    pointwise=True,
+                    Statement(
+                        name="eq:quadraticinteraction first order: C'(0) = 0",
+                        lhs=sp.Subs(sp.Derivative(path, alpha), alpha, 0),
+                        rhs=ZERO,
+                        method=Elementary(),
+                        hypotheses=(MASS,),
+                        nonzero=(S(p),),
+                        model=MODEL,
+                        scope=EVERY_N,
+                    ),
+                    Statement(
+                        name="eq:quadraticinteraction curvature: d²/dα² E_α ε = E (d − E d)²(ε − E ε)",
+                        lhs=sp.Subs(sp.Derivative(tilted, (alpha, 2)), alpha, 0),
+                        rhs=S(p * (d - mean) ** 2 * (eps - spread)),
+                        method=Elementary(),
+                        hypotheses=(MASS,),
+                        nonzero=(S(p),),
+                        model=MODEL,
+                        scope=EVERY_N,
+                    ),
+                    _gruss(1),
+                    _gruss(-1),
+                    Statement(
+                        name="eq:quadraticinteraction range: (d − E d)² ≤ (max d − min d)² for every key",
+                        lhs=(d - x) ** 2,
+                        rhs=(high - low) ** 2,
+                        relation="≤",
+                        method=Nonnegative(
+                            (
+                                (ONE, (high - d, d - low)),
+                                (ONE, (high - d, high - x)),
+                                (ONE, (x - low, d - low)),
+                                (ONE, (x - low, high - x)),
+                            ),
+                            pointwise=True,
+                        ),
+                        facts=(high - d, d - low, high - x, x - low),
+                        model=(
+                            (p, weights),
+                            (x, mean),
+                            (high, lambda env, _: max(env[d])),
+                            (low, lambda env, _: min(env[d])),
+                        ),
+                        scope="every key; x = E d lies in the range of d",
+                    ),
                 ),
-                facts=(high - d, d - low, high - x, x - low),
-                model=(
-                    (p, weights),
-                    (x, mean),
-                    (high, lambda env, _: max(env[d])),
-                    (low, lambda env, _: min(env[d])),
+                coq=(
+                    "Expansions.quadratic_interaction",
+                    "Expansions.interaction_derivative",
                 ),
-                scope="every key; x = E d lies in the range of d",
             ),
         ),
     ),
