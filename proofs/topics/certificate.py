@@ -90,6 +90,16 @@ KL_DIVERGENCE = Statement(
 )
 
 
+TILT = Statement(
+    name="eq:klremainder tilt: log D − Σ p·d = −Σ p·t",
+    lhs=lam - S(p * d),
+    rhs=divergence,
+    hypotheses=(MASS, SHIFT),
+    model=MODEL,
+    scope=EVERY_N,
+)
+
+
 def _bound(sign: int) -> Statement:
     over, under = (high - eps, eps - low) if sign > 0 else (eps - low, high - eps)
     rise, fall = shift_of_weights + (E / D - 1), shift_of_weights - (E / D - 1)
@@ -135,7 +145,7 @@ ENTRIES = (
         functions=("certificate.divergence", "joint.softmax_remainder"),
         clauses=(
             Clause(
-                "",
+                "Σ w = −Σ p·t = Σ p·log(p/p') = KL(p‖p')",
                 statements=(
                     Statement(
                         name="main:kl mass: Σ w = −Σ p·t",
@@ -146,6 +156,17 @@ ENTRIES = (
                         model=MODEL,
                         scope=EVERY_N,
                     ),
+                    TILT,
+                    KL_DIVERGENCE,
+                ),
+                coq=(
+                    "Certificate.kl_tilt",
+                    "Certificate.kl_mass",
+                ),
+            ),
+            Clause(
+                "K_f − L_s = Σ w·(v − y)",
+                statements=(
                     Statement(
                         name="main:kl remainder: K_f − L_s = Σ w·(v − y)",
                         lhs=key - linear,
@@ -155,6 +176,12 @@ ENTRIES = (
                         model=MODEL,
                         scope=EVERY_N,
                     ),
+                ),
+                coq=("Joint.remainder",),
+            ),
+            Clause(
+                "w = p·(e^t − 1 − t) ≥ 0",
+                statements=(
                     Statement(
                         name="main:kl sign: 0 ≤ p·(e^t − 1 − t) for every key",
                         lhs=ZERO,
@@ -171,9 +198,6 @@ ENTRIES = (
                 ),
                 coq=(
                     "Certificate.weight_ge0",
-                    "Certificate.kl_tilt",
-                    "Certificate.kl_mass",
-                    "Joint.remainder",
                     "Phi.convex_gap",
                     "Prelude.exp_ge1D",
                 ),
@@ -223,14 +247,7 @@ ENTRIES = (
                 "",
                 statements=(
                     KL_DIVERGENCE,
-                    Statement(
-                        name="eq:klremainder tilt: log D − Σ p·d = −Σ p·t",
-                        lhs=lam - S(p * d),
-                        rhs=divergence,
-                        hypotheses=(MASS, SHIFT),
-                        model=MODEL,
-                        scope=EVERY_N,
-                    ),
+                    TILT,
                     Statement(
                         name="eq:klremainder mass: Σ w = log D − Σ p·d",
                         lhs=S(weight),
@@ -296,7 +313,7 @@ ENTRIES = (
         functions=("certificate.certified_order", "certificate.certified_signs"),
         clauses=(
             Clause(
-                "",
+                "Ŝ_a − Ŝ_b ≥ B_a + B_b ⇒ S_a ≥ S_b; Ŝ ≥ B ⇒ S ≥ 0",
                 statements=(
                     Statement(
                         name="eq:certifiedlocalranking order: S_b ≤ S_a",
@@ -337,11 +354,9 @@ ENTRIES = (
                         scope="all real scores and bounds; the negative sign by symmetry",
                     ),
                 ),
-                coq=(
-                    "Certificate.certified_ranking",
-                    "Certificate.certified_sign",
-                ),
             ),
+            Clause("Ŝ_a − Ŝ_b > B_a + B_b ⇒ S_a > S_b", coq=("Certificate.certified_ranking",)),
+            Clause("|Ŝ| > B fixes the sign of S", coq=("Certificate.certified_sign",)),
         ),
     ),
     Entry(

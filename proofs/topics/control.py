@@ -54,6 +54,16 @@ CONTROL_MODEL = (
     (edit, Hp * b + n),
 )
 
+ROW_SPACE = Statement(
+    name="main:querycontrol row space: H⁺ = Hᵀ·H⁺ᵀ·H⁺",
+    lhs=HT * HpT * Hp,
+    rhs=Hp,
+    method=Matrices(),
+    hypotheses=((HT * HpT, Hp * H), (Hp * H * Hp, Hp)),
+    model=CONTROL_MODEL,
+    scope=MATRICES,
+)
+
 s_j, s_k = sp.symbols("s_j s_k", real=True)
 Z = sp.Symbol("Z", positive=True)
 u_row, a_j, a_k, g = (
@@ -112,7 +122,7 @@ ENTRIES = (
         functions=("control.control_query",),
         clauses=(
             Clause(
-                "",
+                "H·H⁺b = b when b = H·z",
                 statements=(
                     Statement(
                         name="main:querycontrol feasible: H·H⁺·b = b when b = H·z",
@@ -123,24 +133,29 @@ ENTRIES = (
                         model=CONTROL_MODEL,
                         scope=MATRICES,
                     ),
-                    Statement(
-                        name="main:querycontrol row space: H⁺ = Hᵀ·H⁺ᵀ·H⁺",
-                        lhs=HT * HpT * Hp,
-                        rhs=Hp,
-                        method=Matrices(),
-                        hypotheses=((HT * HpT, Hp * H), (Hp * H * Hp, Hp)),
-                        model=CONTROL_MODEL,
-                        scope=MATRICES,
-                    ),
                 ),
+                coq=("PseudoInverse.feasible",),
+            ),
+            Clause(
+                "H⁺b lies in the row space of H",
+                statements=(ROW_SPACE,),
+                coq=("PseudoInverse.row_space",),
+            ),
+            Clause(
+                "H⁺ exists and is unique",
                 coq=(
-                    "Control.request",
-                    "Control.query_control",
                     "PseudoInverse.pinv_exists",
                     "PseudoInverse.pinv_unique",
-                    "PseudoInverse.feasible",
-                    "PseudoInverse.row_space",
+                ),
+            ),
+            Clause(
+                "h meets the requested log ratios exactly when H·h = b", coq=("Control.request",)
+            ),
+            Clause(
+                "h* = H⁺b is the only solution of least norm",
+                coq=(
                     "PseudoInverse.min_norm",
+                    "Control.query_control",
                 ),
             ),
         ),
@@ -157,7 +172,7 @@ ENTRIES = (
         functions=("control.control_query", "control.preserving_directions"),
         clauses=(
             Clause(
-                "",
+                "H⁺b + n solves H·h = b for n ∈ ker H, and every solution differs from H⁺b by ker H",
                 statements=(
                     Statement(
                         name="U10 solution: H·(H⁺b + n) = b",
@@ -177,6 +192,13 @@ ENTRIES = (
                         model=CONTROL_MODEL,
                         scope=MATRICES,
                     ),
+                ),
+                coq=("PseudoInverse.solutions",),
+            ),
+            Clause(
+                "‖H⁺b + n‖² = ‖H⁺b‖² + ‖n‖² for n ∈ ker H, with H⁺b in its row-space form",
+                statements=(
+                    ROW_SPACE,
                     Statement(
                         name="U10 norm: ‖Hᵀ(H⁺ᵀH⁺b) + n‖² = ‖Hᵀ(H⁺ᵀH⁺b)‖² + ‖n‖²",
                         lhs=(b_row * HpT * Hp * H + n_row) * (HT * HpT * Hp * b + n),
@@ -187,6 +209,15 @@ ENTRIES = (
                         model=CONTROL_MODEL,
                         scope=MATRICES + "; H⁺b in its row-space form",
                     ),
+                ),
+                coq=(
+                    "PseudoInverse.pinv_orthogonal",
+                    "PseudoInverse.pythagoras",
+                ),
+            ),
+            Clause(
+                "a feasible b has (I − HH⁺)b = 0",
+                statements=(
                     Statement(
                         name="U10 feasible: (I − H·H⁺)·H·z = 0",
                         lhs=(1 - H * Hp) * H * z,
@@ -197,12 +228,12 @@ ENTRIES = (
                         scope=MATRICES,
                     ),
                 ),
+            ),
+            Clause(
+                "H·h = b is feasible exactly when (I − HH⁺)b = 0",
                 coq=(
                     "PseudoInverse.feasible",
                     "PseudoInverse.feasible_residual",
-                    "PseudoInverse.solutions",
-                    "PseudoInverse.pinv_orthogonal",
-                    "PseudoInverse.pythagoras",
                 ),
             ),
         ),
@@ -218,7 +249,7 @@ ENTRIES = (
         functions=("control.control_query", "control.relative_features"),
         clauses=(
             Clause(
-                "",
+                "H and b do not change under a ↦ a − g",
                 statements=(
                     Statement(
                         name="U11 rows: (a_j − g) − (a_k − g) = a_j − a_k",
@@ -235,10 +266,11 @@ ENTRIES = (
                         scope=MATRICES,
                     ),
                 ),
-                coq=(
-                    "Control.request_gauge",
-                    "Control.all_pairs",
-                ),
+                coq=("Control.request_gauge",),
+            ),
+            Clause(
+                "with all pairs, ker H is the set of attention-preserving edits",
+                coq=("Control.all_pairs",),
             ),
         ),
     ),
@@ -253,7 +285,7 @@ ENTRIES = (
         functions=("control.preserving_directions",),
         clauses=(
             Clause(
-                "",
+                "equal values give one output for all distributions, and at odds k ≠ 1 the weights differ",
                 statements=(
                     Statement(
                         name="U12 output: Σ q·C = Σ p·C for any two distributions p, q",

@@ -46,7 +46,7 @@ ENTRIES = (
         ),
         clauses=(
             Clause(
-                "",
+                "hᵀΓh = Σ c·(ãᵀPh)² ≥ 0",
                 statements=(
                     Statement(
                         name="main:curvature form: hᵀPᵀ(Σ c·ã·ãᵀ)Ph = Σ c·(ãᵀPh)²",
@@ -69,14 +69,25 @@ ENTRIES = (
                         scope="every N",
                     ),
                 ),
+                coq=("Control.Gamma_form",),
+            ),
+            Clause(
+                "ker Γ = ker H_all",
                 coq=(
-                    "Control.curvature_kernel",
-                    "Control.preserving_kernel",
-                    "Control.softmax_eq",
                     "Control.positive_form",
-                    "Control.kernel_independent",
-                    "Control.Gamma_form",
+                    "Control.curvature_kernel",
                 ),
+            ),
+            Clause(
+                "ker H_all = {h : p(x+h) = p(x)} for finite h",
+                coq=(
+                    "Control.softmax_eq",
+                    "Control.preserving_kernel",
+                ),
+            ),
+            Clause(
+                "the kernel depends neither on x nor on the reference key",
+                coq=("Control.kernel_independent",),
             ),
         ),
     ),
@@ -94,9 +105,13 @@ ENTRIES = (
         ),
         clauses=(
             Clause(
-                "",
+                "the representation of eq:gauge applies",
+                statements=(GAUGE,),
+                coq=("Control.gauge_readout",),
+            ),
+            Clause(
+                "the relative score of the reference key is 0",
                 statements=(
-                    GAUGE,
                     Statement(
                         name="eq:curvaturegauge reference: the relative score of the reference key is 0",
                         lhs=S(chosen * (before - reference)),
@@ -109,11 +124,8 @@ ENTRIES = (
                         scope="every N",
                     ),
                 ),
-                coq=(
-                    "Control.ctilde_gt0",
-                    "Control.gauge_readout",
-                ),
             ),
+            Clause("c̃ > 0", coq=("Control.ctilde_gt0",)),
         ),
     ),
     Entry(

@@ -187,18 +187,32 @@ ENTRIES = (
         functions=("effective.effective_weights", "effective.unit_gradient_step"),
         clauses=(
             Clause(
-                "",
-                statements=(IDENTITY, STEP, GRADIENT),
+                "y = μ + uᵀΔM",
+                statements=(
+                    IDENTITY,
+                    STEP,
+                ),
                 coq=(
                     "Effective.effective",
-                    "Effective.coef_gt0",
                     "Effective.identity",
-                    "Effective.rank_bound",
+                ),
+            ),
+            Clause(
+                "ΔM = −∇E(0)",
+                statements=(GRADIENT,),
+                coq=(
                     "Effective.gradient_step",
                     "Effective.effective_gradient",
+                ),
+            ),
+            Clause(
+                "c = φ₁(s)/Z > 0",
+                coq=(
+                    "Effective.coef_gt0",
                     "Phi.phi1_gt0",
                 ),
             ),
+            Clause("rank ΔM ≤ d", coq=("Effective.rank_bound",)),
         ),
     ),
     Entry(
@@ -275,17 +289,8 @@ ENTRIES = (
         functions=("effective.effective_weights", "effective.numerical_rank"),
         clauses=(
             Clause(
-                "",
+                "ΔM = L·T with T = Σ c·k̃ᵀ(v − μ)",
                 statements=(
-                    Statement(
-                        name="U5 keys: Σ c·a·(v − μ) = Σ (c·a − K)·(v − μ) for every fixed K",
-                        lhs=S(c * a * (values - mean)),
-                        rhs=S((c * a - K) * (values - mean)),
-                        method=Matrices(),
-                        hypotheses=((S(values), N * mean), COUNT),
-                        model=((mean, S(values) / S(ONE)), (N, S(ONE))),
-                        scope=f"every N; {MATRICES}; K = c₀·a₀ removes one of the N terms",
-                    ),
                     Statement(
                         name="U5: Σ c·a·(v − μ) = L·Σ c·k·(v − μ) with a = L·k",
                         lhs=S(c * a * (values - mean)),
@@ -296,12 +301,24 @@ ENTRIES = (
                         scope=f"every N; {MATRICES}",
                     ),
                 ),
-                coq=(
-                    "Effective.factorisation",
-                    "Effective.rank_bound",
-                    "Effective.rank_sharp",
+                coq=("Effective.factorisation",),
+            ),
+            Clause(
+                "ΔM = Σ (c·a − K)·(v − μ) for every K, so that one of the N terms can be removed",
+                statements=(
+                    Statement(
+                        name="U5 keys: Σ c·a·(v − μ) = Σ (c·a − K)·(v − μ) for every fixed K",
+                        lhs=S(c * a * (values - mean)),
+                        rhs=S((c * a - K) * (values - mean)),
+                        method=Matrices(),
+                        hypotheses=((S(values), N * mean), COUNT),
+                        model=((mean, S(values) / S(ONE)), (N, S(ONE))),
+                        scope=f"every N; {MATRICES}; K = c₀·a₀ removes one of the N terms",
+                    ),
                 ),
             ),
+            Clause("rank ΔM ≤ d", coq=("Effective.rank_bound",)),
+            Clause("rank ΔM ≤ min(d, N − 1, r, m + 1)", coq=("Effective.rank_sharp",)),
         ),
     ),
     Entry(
@@ -315,7 +332,7 @@ ENTRIES = (
         functions=("effective.effective_weights",),
         clauses=(
             Clause(
-                "",
+                "at vanishing scores 1/Z = 1/N and y = μ, and the derivative along h·s is Σ s·(v − μ)/N",
                 statements=(
                     Statement(
                         name="U6 coefficient: 1/Σ e^{hs} at h = 0 is 1/N (and φ₁(0) = 1, eq:rho)",
@@ -348,11 +365,9 @@ ENTRIES = (
                         scope=EVERY_N,
                     ),
                 ),
-                coq=(
-                    "Expansions.coefficient_limit",
-                    "Expansions.first_order_readout",
-                ),
+                coq=("Expansions.first_order_readout",),
             ),
+            Clause("c → 1/N as the scores vanish", coq=("Expansions.coefficient_limit",)),
         ),
     ),
 )

@@ -190,15 +190,20 @@ ENTRIES = (
         functions=("effective.anchor_residual",),
         clauses=(
             Clause(
-                "",
+                "|Σ p·v| ≤ max|v| in each coordinate",
                 statements=(
                     _enclosed(1),
                     _enclosed(-1),
                 ),
                 coq=(
                     "Bounded.convex_norm",
-                    "Bounded.bounded_affine",
                     "Bounded.output_bounded",
+                ),
+            ),
+            Clause(
+                "F(x) = b + xᵀM for every x exactly when F is constant; then M = 0 and b = F(0)",
+                coq=(
+                    "Bounded.bounded_affine",
                     "Bounded.affine_trivial",
                     "Bounded.bounded",
                 ),
@@ -253,7 +258,7 @@ ENTRIES = (
         functions=("effective.anchor_bound", "effective.anchor_residual"),
         clauses=(
             Clause(
-                "",
+                "(Σu·x)² ≤ Σu²·Σx², multiplied by Σx² ≥ 0",
                 statements=(
                     Statement(
                         name="eq:bound Cauchy–Schwarz: Σx²·(Σu·x)² ≤ Σx²·Σu²·Σx²",
@@ -264,6 +269,9 @@ ENTRIES = (
                         scope="vectors of every length",
                     ),
                 ),
+            ),
+            Clause(
+                "‖e‖ ≤ ‖u‖·‖ΔM_i − ΔM_a‖_op, and the operator norm exists",
                 coq=(
                     "Reuse.frobenius_bound",
                     "Reuse.opnorm_exists",
@@ -309,7 +317,7 @@ ENTRIES = (
         functions=("effective.key_shift_gauge", "effective.mean_key_gauge"),
         clauses=(
             Clause(
-                "",
+                "k ↦ k − b changes the features by L·b and leaves softmax unchanged",
                 statements=(
                     Statement(
                         name="U8 features: L·(k − b) = a − L·b for every key",
@@ -328,6 +336,7 @@ ENTRIES = (
                 ),
                 coq=("Control.key_shift",),
             ),
+            Clause("the family g = L·b has dimension at most d", coq=("Control.key_shift",)),
         ),
     ),
 )

@@ -206,7 +206,7 @@ ENTRIES = (
         functions=("positional.rotary_remainder", "joint.softmax_remainder"),
         clauses=(
             Clause(
-                "",
+                "d − d_lin has the Taylor coefficients 0 and −ω²·(q·k)/2 at the orders 1 and 2 on a plane",
                 statements=(
                     Statement(
                         name="U3 first order: the derivative of d − d_lin at 0 vanishes",
@@ -223,13 +223,12 @@ ENTRIES = (
                         scope="one generic plane",
                     ),
                 ),
-                coq=(
-                    "Analysis.exp_third",
-                    "Analysis.rotary_second",
-                    "Expansions.weight_expansion",
-                    "Positional.rotary_remainder",
-                ),
             ),
+            Clause(
+                "d − d_lin is of second order in the angles",
+                coq=("Analysis.rotary_second", "Positional.rotary_remainder"),
+            ),
+            Clause("w = p·t²/2 + O(t³)", coq=("Analysis.exp_third", "Expansions.weight_expansion")),
         ),
     ),
 )

@@ -59,19 +59,32 @@ ENTRIES = (
         functions=("quantise.quantise",),
         clauses=(
             Clause(
-                "",
+                "x/a = k + f with |f| ≤ ½ gives |x − a·k| ≤ a/2, and |x| ≤ M gives |x|·L ≤ M·L",
                 statements=(
                     _error(1),
                     _error(-1),
                     _range(1),
                     _range(-1),
                 ),
+            ),
+            Clause(
+                "nearest-integer rounding exists and fixes the integers",
                 coq=(
                     "Restoration.nearest_exists",
                     "Restoration.round_int",
+                ),
+            ),
+            Clause(
+                "|x − Q(x)| ≤ a/2",
+                coq=(
                     "Restoration.quantise_error",
-                    "Restoration.code_range",
                     "Restoration.quantise_bounds",
+                ),
+            ),
+            Clause("codes within ±(2^{b−1} − 1)", coq=("Restoration.code_range",)),
+            Clause(
+                "Q(Q(x)) = Q(x)",
+                coq=(
                     "Restoration.scale_quantise",
                     "Restoration.quantise_idempotent",
                 ),

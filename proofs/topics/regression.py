@@ -58,7 +58,7 @@ ENTRIES = (
         functions=("regression.aligned_rate",),
         clauses=(
             Clause(
-                "",
+                "Σ (f − ηh)² is least at Σfh/Σh², by the square Σh²·(η − Σfh/Σh²)², and with Σfh ≤ 0 at 0",
                 statements=(
                     Statement(
                         name="eq:alignedeta interior: the loss is least at Σfh/Σh², by a square",
@@ -78,6 +78,9 @@ ENTRIES = (
                         scope="every number of predictions",
                     ),
                 ),
+            ),
+            Clause(
+                "η* = max(0, Σfh/Σh²) is the only minimiser over η ≥ 0",
                 coq=(
                     "Regression.aligned_eta",
                     "Regression.aligned_unique",

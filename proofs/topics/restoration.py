@@ -144,7 +144,7 @@ ENTRIES = (
         label="unlabelled:repair-expansion",
         row="U21",
         title="first- and second-order controls",
-        text="Δ_j y(α) = α·p[δ(v−y) + ε] + α²·pδ[(½ − p)δ(v−y) + (1 − p)ε] + O(α³)",
+        text="Δ_j y(α) has the Taylor polynomial α·p[δ(v−y) + ε] + α²·pδ[(½ − p)δ(v−y) + (1 − p)ε]",
         kind=Kind.EXPANSION,
         assumptions=("attended", "fixed-query"),
         scope="Taylor coefficients 0, 1, 2 of eq:singlerepair along (α·δ, α·ε); the paper uses "

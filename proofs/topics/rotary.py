@@ -148,10 +148,16 @@ ENTRIES = (
         functions=("rotary.Rotary", "rotary.rotate", "rotary.generator", "rotary.frequency_bands"),
         clauses=(
             Clause(
-                "",
-                statements=(GENERATOR, START),
+                "R' = AR and R(0) = I on each plane",
+                statements=(
+                    GENERATOR,
+                    START,
+                ),
+                coq=("Planes.rotation_zero",),
+            ),
+            Clause(
+                "R(p) = e^{pA} is the only solution, and the sum of the exponential series",
                 coq=(
-                    "Planes.rotation_zero",
                     "Rotary.flow_unique",
                     "Series.exponential_series",
                 ),
@@ -204,7 +210,7 @@ ENTRIES = (
         functions=("rotary.tangent", "rotary.generator"),
         clauses=(
             Clause(
-                "",
+                "∂(Aⁿ·R(p)) = A·Aⁿ·R(p) on a plane, the step of the induction",
                 statements=(
                     Statement(
                         name="eq:derivatives step: ∂(Aⁿ·R(p)) = A·Aⁿ·R(p)",
@@ -215,6 +221,12 @@ ENTRIES = (
                         model=PLANE_MODEL,
                         scope=PLANE + "; every n",
                     ),
+                ),
+                coq=("Planes.rotation_derivative",),
+            ),
+            Clause(
+                "p·∂_p e^{pA} = pA·e^{pA} as a power series of any square A, term by term",
+                statements=(
                     Statement(
                         name="eq:derivatives series: the derivative of Σ Bⁿ/n! is B·Σ Bⁿ/n!, term by term",
                         lhs=series(n * B**n / sp.factorial(n), first=1),
@@ -224,8 +236,10 @@ ENTRIES = (
                         scope="p·∂_p of e^{pA} with B = pA, every square A, every order",
                     ),
                 ),
+            ),
+            Clause(
+                "∂_pⁿ z(p) = Aⁿ·z(p) for every n",
                 coq=(
-                    "Planes.rotation_derivative",
                     "Planes.rotation_derivatives",
                     "Rotary.derivatives",
                 ),

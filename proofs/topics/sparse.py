@@ -165,7 +165,7 @@ ENTRIES = (
         functions=("sparse.prepare",),
         clauses=(
             Clause(
-                "",
+                "D = Σ_{∉S} p + Σ_S p·e^d ≥ 0",
                 statements=(
                     Statement(
                         name="U15: Σ p·e^d = Σ (1 − 1_S)·p + Σ_S p·e^d",
@@ -187,11 +187,9 @@ ENTRIES = (
                         scope=EVERY_N,
                     ),
                 ),
-                coq=(
-                    "Response.D_gt0",
-                    "Sparse.D_split",
-                ),
+                coq=("Sparse.D_split",),
             ),
+            Clause("D > 0", coq=("Response.D_gt0",)),
         ),
     ),
 )
