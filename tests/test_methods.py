@@ -6,6 +6,7 @@ import sympy as sp
 from proofs.prover.elementary import prove_elementary, prove_integral
 from proofs.prover.matrices import prove_matrices
 from proofs.prover.series import prove_series
+from proofs.prover.statements import PositiveIntegrand, Statement
 from proofs.prover.syntax import Index, Letter, S, shape
 
 J = sp.Symbol("J")
@@ -132,3 +133,28 @@ def test_shapes_that_do_not_fit_are_found():
         shape(z + H * z)
     with pytest.raises(ValueError, match="different shapes"):
         shape(z + 1)
+
+
+def positive(lhs, rhs) -> Statement:
+    return Statement(
+        name="sign", lhs=lhs, rhs=rhs, relation="≤", method=PositiveIntegrand(), scope=""
+    )
+
+
+def test_integral_of_factors_that_are_not_negative_is_not_negative():
+    assert positive(sp.Integer(0), sp.Integral((1 - u) * sp.exp(u * t), (u, 0, 1))).prove().ok
+    assert not positive(sp.Integer(0), sp.Integral(t * sp.exp(u), (u, 0, 1))).prove().ok
+    assert not positive(sp.Integer(0), sp.Integral((2 * u - 1), (u, 0, 1))).prove().ok
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs"),
+    [
+        (sp.Integer(1), sp.Integral(sp.exp(u), (u, 0, 1))),
+        (sp.Integer(0), sp.Integral(sp.exp(u), (u, 1, 0))),
+        (sp.Integer(0), t**2),
+    ],
+)
+def test_sign_of_anything_else_is_refused(lhs, rhs):
+    with pytest.raises(ValueError, match=r"only 0 ≤ one integral|in order"):
+        positive(lhs, rhs).prove()

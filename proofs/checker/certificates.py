@@ -79,7 +79,7 @@ def _check_sign(lhs: Any, integral: Any) -> str:
         else:
             # A linear function that is not negative at both limits is not negative between them.
             term = Reader().read(sp.Derivative(factor, variable, variable)).top
-            values = [factor.xreplace({variable: end}) for end in (lower, upper)]
+            values: list[Any] = [factor.xreplace({variable: end}) for end in (lower, upper)]
             good = not term and all(v.is_Rational and v >= 0 for v in values)
         if not good:
             return f"nothing says that {factor} is not negative"

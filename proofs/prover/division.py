@@ -91,7 +91,7 @@ def _linear_nodes(condition: sp.Expr, later: Sequence[sp.Expr]) -> list[Any]:
 
 def _is_linear(expr: sp.Expr, node: Any) -> bool:
     """Whether a moment or a symbol occurs once, with a number before it."""
-    coefficient = expr.coeff(node, 1)
+    coefficient: Any = expr.coeff(node, 1)
     return (
         bool(coefficient.is_number)
         and coefficient != 0

@@ -75,7 +75,7 @@ class Transposed:
         for pair in (self.hypothesis, self.source):
             if pair not in statement.hypotheses:
                 return f"{pair[0]} = {pair[1]} is not a hypothesis of {statement.name}"
-        partners: dict[sp.Basic, sp.Basic] = {}
+        partners: dict[Any, Any] = {}
         for first, second in self.pairs:
             if first.shape != second.shape[::-1]:
                 return f"{first} and {second} cannot be transposes"
@@ -83,7 +83,7 @@ class Transposed:
         turned = tuple(self._turn(side, partners) for side in self.source)
         return "" if turned == self.hypothesis else f"{self.hypothesis[0]} is not the transpose"
 
-    def _turn(self, side: sp.Expr, partners: dict[sp.Basic, sp.Basic]) -> sp.Expr:
+    def _turn(self, side: sp.Expr, partners: dict[Any, Any]) -> sp.Expr:
         letters = [node for node in sp.Mul.make_args(side) if isinstance(node, Letter)]
         numbers = [node for node in sp.Mul.make_args(side) if not isinstance(node, Letter)]
         if any(not node.is_commutative for node in numbers):

@@ -28,7 +28,7 @@ from proofs.prover.rational import holds, mutant
 from proofs.prover.statements import Statement
 from proofs.prover.syntax import Index, Letter, shape
 
-SIZES = (2, 3, 7)
+SIZES = (2, 3)
 
 
 class Verdict(StrEnum):
@@ -217,7 +217,7 @@ def _changes(tree: sp.Basic, symbols: Sequence[sp.Basic]) -> Iterator[Any]:
             yield tree.func(*args)
 
 
-def _tuples(tree: sp.Basic, child: sp.Basic, position: int) -> Iterator[Any]:
+def _tuples(tree: sp.Basic, child: Any, position: int) -> Iterator[Any]:
     """Limits of an integral or a series, points of an evaluation and orders of a derivative, moved by one."""
     if isinstance(tree, sp.Derivative):
         variable, order = child.args
