@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy as sp
 
 from proofs.prover.syntax import Hypothesis, Letter
 
-if TYPE_CHECKING:
-    from proofs.prover.statements import Statement
+# A statement holds its links, so it cannot be imported here.
+Statement = Any
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,11 @@ class Link:
 
     def _premises(self, statement: Statement) -> str:
         """A lemma holds under its own hypotheses, which the statement must have if it knows their symbols."""
-        known = set().union(*(side.free_symbols for side in (statement.lhs, statement.rhs)))
+        known: set[Any] = set().union(
+            *(side.free_symbols for side in (statement.lhs, statement.rhs))
+        )
         for premise in self.lemma.hypotheses:
-            symbols = premise[0].free_symbols | premise[1].free_symbols
+            symbols: set[Any] = premise[0].free_symbols | premise[1].free_symbols
             if symbols & known and premise not in statement.hypotheses:
                 return f"{self.lemma.name} needs {premise[0]} = {premise[1]}"
         return "" if _is_proved(self.lemma) else f"the lemma {self.lemma.name} is not proved"
