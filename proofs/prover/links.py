@@ -11,9 +11,6 @@ import sympy as sp
 
 from proofs.prover.syntax import Hypothesis, Letter
 
-# A statement holds its links, so it cannot be imported here.
-Statement = Any
-
 
 @dataclass(frozen=True)
 class Link:
@@ -22,13 +19,13 @@ class Link:
     Under `meaning` the hypothesis is `factor` times the lemma: pivot − value = factor·(lhs − rhs).
     """
 
-    lemma: Statement
+    lemma: Any
     hypothesis: Hypothesis | None = None
     fact: sp.Expr | None = None
     meaning: Mapping[sp.Expr, sp.Expr] = field(default_factory=dict, hash=False)
     factor: sp.Expr = sp.S.One
 
-    def reason(self, statement: Statement) -> str:
+    def reason(self, statement: Any) -> str:
         """Why the link does not hold, empty if it does."""
         if self.hypothesis is not None:
             return self._equation(statement, self.hypothesis)
@@ -39,7 +36,7 @@ class Link:
             return f"{self.lemma.name} does not say that {self.fact} is not negative"
         return self._premises(statement)
 
-    def _equation(self, statement: Statement, hypothesis: Hypothesis) -> str:
+    def _equation(self, statement: Any, hypothesis: Hypothesis) -> str:
         if hypothesis not in statement.hypotheses:
             return f"{hypothesis[0]} = {hypothesis[1]} is not a hypothesis of {statement.name}"
         gap = self._read(hypothesis[0]) - self._read(hypothesis[1])
@@ -48,7 +45,7 @@ class Link:
             return f"{self.lemma.name} does not say that {hypothesis[0]} = {hypothesis[1]}"
         return self._premises(statement)
 
-    def _premises(self, statement: Statement) -> str:
+    def _premises(self, statement: Any) -> str:
         """A lemma holds under its own hypotheses, which the statement must have if it knows their symbols."""
         known: set[Any] = set().union(
             *(side.free_symbols for side in (statement.lhs, statement.rhs))
@@ -72,7 +69,7 @@ class Transposed:
     pairs: tuple[tuple[Letter, Letter], ...]
     lemma: None = None
 
-    def reason(self, statement: Statement) -> str:
+    def reason(self, statement: Any) -> str:
         """Why the hypothesis is not the transpose of its source, empty if it is."""
         for pair in (self.hypothesis, self.source):
             if pair not in statement.hypotheses:
@@ -94,5 +91,5 @@ class Transposed:
 
 
 @functools.cache
-def _is_proved(lemma: Statement) -> bool:
+def _is_proved(lemma: Any) -> bool:
     return lemma.prove().ok
