@@ -1,9 +1,9 @@
-"""What one entry of the catalogue is: a labelled statement with everything that supports it."""
+"""What one entry of the catalogue is: a labelled statement, its clauses, and what proves each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -49,6 +49,43 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
+class Status(StrEnum):
+    """What became of a clause."""
+
+    PROVED = "proved"
+    COQ_ONLY = "proved in Coq only"
+    RECOMPUTED = "recomputed"
+    NOT_CHECKED = "not checked"
+    UNPROVED = "not proved"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One claim of an entry, and all that proves it: symbolic statements, Coq theorems, or a program.
+
+    The symbolic statements together say what the text says, not a part of it. Where only Coq says it, there
+    are no statements. `computed` names the program that recomputes printed figures.
+    """
+
+    text: str
+    statements: tuple[Statement, ...] = ()
+    coq: tuple[str, ...] = ()
+    computed: str = ""
+
+    def status(
+        self, is_proved: Callable[[Statement], bool], is_checked: Callable[[str], bool | None]
+    ) -> Status:
+        """From the verdict on each statement and on each theorem, None where Coq was not run."""
+        theorems = [is_checked(theorem) for theorem in self.coq]
+        if False in theorems or not all(map(is_proved, self.statements)):
+            return Status.UNPROVED
+        if self.statements:
+            return Status.PROVED
+        if theorems:
+            return Status.NOT_CHECKED if None in theorems else Status.COQ_ONLY
+        return Status.RECOMPUTED if self.computed else Status.UNPROVED
+
+
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """A label, what it says in our words, what it assumes, and what proves and computes it."""
@@ -59,7 +96,7 @@ class Entry:
     kind: Kind
     scope: str
     assumptions: tuple[str, ...] = ()
-    statements: tuple[Statement, ...] = ()
+    clauses: tuple[Clause, ...] = ()
     aliases: tuple[str, ...] = ()
     row: str = ""
     functions: tuple[str, ...] = ()
@@ -68,6 +105,19 @@ class Entry:
         unknown = [name for name in self.assumptions if name not in ASSUMPTIONS]
         if unknown:
             raise ValueError(f"{self.label}: unknown assumptions {unknown}")
+        # A clause without a text of its own says what the entry says.
+        clauses = tuple(replace(c, text=c.text or self.text) for c in self.clauses)
+        object.__setattr__(self, "clauses", clauses)
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """The symbolic statements of all clauses, each once."""
+        return tuple(dict.fromkeys(s for clause in self.clauses for s in clause.statements))
+
+    @property
+    def theorems(self) -> tuple[str, ...]:
+        """The Coq theorems of all clauses, each once."""
+        return tuple(dict.fromkeys(t for clause in self.clauses for t in clause.coq))
 
     @property
     def names(self) -> tuple[str, ...]:

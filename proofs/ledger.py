@@ -24,6 +24,9 @@ from proofs.numeric.stability import sample
 from proofs.printed import arithmetic
 from proofs.prover import mutation, rational
 
+# Of each statement; `python -m proofs.prover.mutation` runs all of them.
+MUTANTS = 6
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -197,7 +200,7 @@ def _distinct(chosen: Iterable[Entry]) -> list[tuple[str, int]]:
 
 def _mutate(place: tuple[str, int]) -> mutation.Report:
     label, position = place
-    return mutation.mutate(find(label).statements[position])
+    return mutation.mutate(find(label).statements[position], most=MUTANTS)
 
 
 def _compare(work: tuple[str, str, int]) -> CheckResult:
@@ -224,7 +227,7 @@ def _loose_failures(
     yield from (f"Coq: {failure}" for failure in coq.failures)
     if coq.status == "failed" and not coq.failures:
         yield f"Coq: {coq.reason}"
-    for verdict in (mutation.Verdict.SURVIVOR, mutation.Verdict.UNDECIDED):
+    for verdict in mutation.FAILURES:
         yield from (f"mutant {verdict}: {o.statement}: {o.text}" for o in mutants.of(verdict))
     yield from (f"no entry for the label {label}" for label in sorted(missing))
 

@@ -4,11 +4,13 @@ import importlib
 
 import pytest
 
+from proofs import coq_source
 from proofs.catalogue import collect, entries, find
-from proofs.entry import ASSUMPTIONS, Entry, Kind
+from proofs.entry import ASSUMPTIONS, Clause, Entry, Kind, Status
 from proofs.labels import EQUATIONS, NEEDED, REQUIRED, THEOREMS, UNLABELLED
 from proofs.prover.rational import instantiate
 
+SOME = find("main:response").statements[0]
 STATEMENTS = {s.name: s for entry in entries() for s in entry.statements}
 EXTRA = {**UNLABELLED, **NEEDED}
 KNOWN = {*REQUIRED, *EXTRA, *EXTRA.values()}
@@ -103,3 +105,74 @@ def test_every_named_function_exists():
         if not exists:
             missing.append(dotted)
     assert missing == []
+
+
+def test_every_clause_names_what_proves_it():
+    bare = [
+        (e.label, clause.text)
+        for e in entries()
+        for clause in e.clauses
+        if not (clause.statements or clause.coq or clause.computed)
+    ]
+    assert bare == []
+    assert [e.label for e in entries() if not e.clauses] == []
+
+
+def test_every_theorem_of_a_clause_exists():
+    known = coq_source.theorems()
+    assert [t for e in entries() for t in e.theorems if t not in known] == []
+
+
+def test_every_labelled_theorem_supports_a_clause_of_its_entry():
+    missing = [
+        (label, theorem)
+        for label, theorems in coq_source.by_label().items()
+        for theorem in theorems
+        if theorem not in find(label).theorems
+    ]
+    assert missing == []
+
+
+def status(clause: Clause, *, proved: bool = True, checked: bool | None = True) -> Status:
+    return clause.status(lambda _: proved, lambda _: checked)
+
+
+def test_status_of_a_clause_is_derived_from_what_proves_it():
+    symbolic, both = Clause("a", statements=(SOME,)), Clause("a", statements=(SOME,), coq=("M.t",))
+    coq, figures, bare = Clause("a", coq=("M.t",)), Clause("a", computed="program"), Clause("a")
+    assert status(symbolic) is status(both) is Status.PROVED
+    assert status(both, checked=None) is Status.PROVED
+    assert status(both, checked=False) is status(both, proved=False) is Status.UNPROVED
+    assert status(coq) is Status.COQ_ONLY
+    assert status(coq, checked=None) is Status.NOT_CHECKED
+    assert status(coq, checked=False) is Status.UNPROVED
+    assert status(figures) is Status.RECOMPUTED
+    assert status(bare) is Status.UNPROVED
+
+
+def test_clause_without_a_text_says_what_its_entry_says():
+    assert entry("a", text="claim", clauses=(Clause(""),)).clauses[0].text == "claim"
+    assert all(clause.text for e in entries() for clause in e.clauses)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "main:curvature",
+        "main:querycontrol",
+        "prop:bounded",
+        "eq:bound",
+        "main:effective",
+        "eq:rho",
+        "eq:quadraticinteraction",
+        "U5",
+        "U8",
+        "U10",
+        "U11",
+        "U15",
+        "U20",
+    ],
+)
+def test_entry_that_was_proved_in_part_says_which_clauses_are_of_coq_alone(label):
+    statuses = [status(clause) for clause in find(label).clauses]
+    assert Status.COQ_ONLY in statuses

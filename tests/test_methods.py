@@ -4,9 +4,10 @@ import pytest
 import sympy as sp
 
 from proofs.prover.elementary import prove_elementary, prove_integral
-from proofs.prover.matrices import Letter, prove_matrices, shape
+from proofs.prover.matrices import prove_matrices
 from proofs.prover.series import prove_series
-from proofs.prover.sums import Index, S
+from proofs.prover.statements import PositiveIntegrand, Statement
+from proofs.prover.syntax import Index, Letter, S, shape
 
 J = sp.Symbol("J")
 QUARTER_TURN = ((J**2, sp.Integer(-1)),)
@@ -36,7 +37,7 @@ def test_exponential_in_a_denominator_needs_no_declaration():
 
 def test_functions_that_print_alike_are_refused():
     other = sp.Symbol("x", positive=True)
-    with pytest.raises(ValueError, match="print alike"):
+    with pytest.raises(ValueError, match="two different symbols are called x"):
         prove_elementary("alike", sp.sin(x), sp.sin(other))
 
 
@@ -87,7 +88,8 @@ s, c = Index("s"), Index("c")
 
 
 def test_letters_do_not_commute():
-    assert not prove_matrices("commute", H * Hp, Hp * H).ok
+    square, other = Letter("A", "m", "m"), Letter("C", "m", "m")
+    assert not prove_matrices("commute", square * other, other * square).ok
 
 
 def test_matrix_rules_rewrite_words():
@@ -114,7 +116,7 @@ def test_rule_for_a_whole_sum_applies_beside_free_letters_only():
 
 def test_rules_that_loop_are_refused():
     with pytest.raises(ValueError, match="do not terminate"):
-        prove_matrices("loop", Hp * H, H * Hp, ((H, H * Hp * H),))
+        prove_matrices("loop", Hp * H, 2 * Hp * H, ((H, H * Hp * H),))
 
 
 def test_rule_for_a_sum_of_words_is_refused():
@@ -131,3 +133,28 @@ def test_shapes_that_do_not_fit_are_found():
         shape(z + H * z)
     with pytest.raises(ValueError, match="different shapes"):
         shape(z + 1)
+
+
+def positive(lhs, rhs) -> Statement:
+    return Statement(
+        name="sign", lhs=lhs, rhs=rhs, relation="≤", method=PositiveIntegrand(), scope=""
+    )
+
+
+def test_integral_of_factors_that_are_not_negative_is_not_negative():
+    assert positive(sp.Integer(0), sp.Integral((1 - u) * sp.exp(u * t), (u, 0, 1))).prove().ok
+    assert not positive(sp.Integer(0), sp.Integral(t * sp.exp(u), (u, 0, 1))).prove().ok
+    assert not positive(sp.Integer(0), sp.Integral((2 * u - 1), (u, 0, 1))).prove().ok
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs"),
+    [
+        (sp.Integer(1), sp.Integral(sp.exp(u), (u, 0, 1))),
+        (sp.Integer(0), sp.Integral(sp.exp(u), (u, 1, 0))),
+        (sp.Integer(0), t**2),
+    ],
+)
+def test_sign_of_anything_else_is_refused(lhs, rhs):
+    with pytest.raises(ValueError, match=r"only 0 ≤ one integral|in order"):
+        positive(lhs, rhs).prove()

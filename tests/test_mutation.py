@@ -5,9 +5,18 @@ import dataclasses
 import sympy as sp
 
 from proofs.catalogue import find
-from proofs.prover.mutation import Verdict, combine, mutants, mutate
+from proofs.prover.certificates import ProofCertificate
+from proofs.prover.mutation import (
+    MutantResult,
+    Report,
+    Verdict,
+    combine,
+    hypothesis_mutants,
+    mutants,
+    mutate,
+)
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index, ProofCertificate, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import ONE, p, v, weights
 
 inside, other = Index("1_S", idempotent=True), Index("1_T", idempotent=True)
@@ -57,7 +66,7 @@ def test_mutants_change_exponents():
 def test_sound_method_leaves_no_survivor():
     report = mutate(CENTRE)
     assert report.ok
-    assert report.count(Verdict.REJECTED) > 0
+    assert report.count(Verdict.REFUTED) > 0
 
 
 def test_true_neighbour_is_listed_with_its_text():
@@ -66,18 +75,58 @@ def test_true_neighbour_is_listed_with_its_text():
     assert "S(p*(v - y)) = 0" in formulas
 
 
-def test_method_that_believes_everything_is_caught():
-    report = mutate(dataclasses.replace(CENTRE, method=believe))
-    assert not report.ok
-    assert report.count(Verdict.SURVIVOR) == sum(
-        result.verdict is Verdict.REJECTED for result in mutate(CENTRE).results
-    )
+def test_method_that_believes_everything_is_stopped_by_the_checker():
+    believer = dataclasses.replace(CENTRE, method=believe)
+    assert "the checker disagrees" in believer.prove().refusal
+    assert mutate(believer).count(Verdict.TRUE) == mutate(believer).count(Verdict.SURVIVOR) == 0
 
 
-def test_method_without_a_verdict_needs_the_model():
+def test_survivor_is_a_failure():
+    survivor = MutantResult("s", "0 = 1", Verdict.SURVIVOR)
+    assert not Report((survivor,)).ok
+
+
+def test_what_the_method_does_not_prove_is_refuted_or_unproved():
     report = mutate(dataclasses.replace(CENTRE, method=give_up))
-    assert report.count(Verdict.UNDECIDED) == mutate(CENTRE).count(Verdict.TRUE)
-    assert report.count(Verdict.REJECTED) == mutate(CENTRE).count(Verdict.REJECTED)
+    assert report.count(Verdict.UNPROVED) >= mutate(CENTRE).count(Verdict.TRUE)
+    assert report.count(Verdict.REFUTED) == mutate(CENTRE).count(Verdict.REFUTED)
+
+
+def test_mutants_change_hypotheses():
+    changes = {text for _, text in hypothesis_mutants(CENTRE)}
+    assert {"S(p) = -1", "S(p) = 2", "S(p) = 0", "S(p*v) = -y"} <= changes
+    report = mutate(CENTRE)
+    assert any("from S(p) = 2" in o.text for o in report.of(Verdict.UNPROVED))
+
+
+def test_hypothesis_that_is_more_general_is_reported_apart():
+    report = combine(mutate(s) for s in find("eq:atplinear").statements)
+    assert any(result.text.endswith("from d = t - lam") for result in report.of(Verdict.GENERAL))
+
+
+def test_mutants_turn_an_inequality_round_or_make_it_an_equation():
+    statement = find("prop:bounded").statements[0]
+    texts_of_mutants = {str(m) for m in mutants(statement)}
+    assert {"A ≤ S(p*v)", "S(p*v) = A"} <= texts_of_mutants
+    assert mutate(statement).ok
+
+
+def test_mutants_change_functions_limits_points_and_orders():
+    x = sp.Symbol("x", real=True)
+    u = sp.Symbol("u", real=True)
+    slope = sp.Subs(sp.Derivative(sp.exp(2 * x), x), x, 0)
+    formulas = texts(dataclasses.replace(CENTRE, lhs=slope))
+    assert str(sp.Subs(sp.Derivative(sp.sin(2 * x), x), x, 0)) + " = 0" in formulas
+    assert str(sp.Subs(sp.Derivative(sp.exp(2 * x), x), x, 1)) + " = 0" in formulas
+    assert str(sp.Subs(sp.Derivative(sp.exp(2 * x), (x, 2)), x, 0)) + " = 0" in formulas
+    integral = texts(dataclasses.replace(CENTRE, lhs=sp.Integral(u * x, (u, 0, 1))))
+    assert {"Integral(u*x, (u, 1, 1)) = 0", "Integral(u*x, (u, 0, 2)) = 0"} <= integral
+
+
+def test_part_of_the_mutants_says_of_how_many():
+    report = mutate(CENTRE, most=5)
+    assert len(report.results) <= 5 < report.total
+    assert str(report).startswith(f"{len(report.results)} of {report.total} mutants")
 
 
 def test_matrices_that_do_not_fit_are_not_mutants():
@@ -89,4 +138,4 @@ def test_each_kind_of_proof_rejects_its_mutants():
     labels = ("eq:sparsetv", "eq:residual", "needed:half-angle", "eq:certifiedlocalranking")
     report = combine(mutate(s) for label in labels for s in find(label).statements)
     assert report.ok
-    assert report.count(Verdict.TRUE) < report.count(Verdict.REJECTED) / 10
+    assert report.count(Verdict.TRUE) < report.count(Verdict.REFUTED) / 10

@@ -8,7 +8,7 @@ import sympy as sp
 from proofs.prover.exact import Exact, IntervalArithmetic, Matrix, TranscendentalError, evaluate
 from proofs.prover.rational import SIZES, Environment, ModelError, check, instantiate
 from proofs.prover.statements import Elementary, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import MODEL, ONE, D, E, p, t, v, y
 
 x = sp.Symbol("x", real=True)

@@ -1,20 +1,28 @@
 """Proofs about elementary functions: derivatives, and identities in exp, log, sin and cos.
 
 Derivatives are carried out, sums of angles and of exponents are expanded, and each remaining
-exp, sin, cos or log becomes a symbol, with sin² = 1 − cos². The sum kernel then decides the
-resulting polynomial identity. An integral is proved by its antiderivative: the derivative of A is
-the integrand, and A(b) − A(a) is the value. On a rotary plane J is a symbol with J² = −1.
+exp, sin, cos or log becomes a symbol, an `Index` where its argument depends on the key, with
+sin² = 1 − cos². The sum kernel then decides the resulting polynomial identity. An integral is proved
+by its antiderivative: the derivative of A is the integrand, and A(b) − A(a) is the value. On a rotary
+plane J is a symbol with J² = −1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import cast
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
-from proofs.prover.sums import Hypothesis, ProofCertificate, prove, substitute
+from proofs.prover.certificates import ProofCertificate
+from proofs.prover.grammar import admit
+from proofs.prover.sums import prove, substitute
+from proofs.prover.syntax import Hypothesis, Index, RefusalError, is_indexed
+
+FUNCTIONS = (sp.exp, sp.log, sp.sin, sp.cos, AppliedUndef)
 
 
 def prove_elementary(
@@ -25,13 +33,36 @@ def prove_elementary(
     nonzero: Iterable[sp.Expr] = (),
 ) -> ProofCertificate:
     """A certificate of lhs = rhs as a polynomial identity in the functions that occur."""
-    exprs = [_expand(expr) for expr in (lhs, rhs, *(e for pair in hypotheses for e in pair))]
-    nonzero = [_expand(expr) for expr in nonzero]
+    nonzero = list(nonzero)
+    admit((lhs, rhs), hypotheses, nonzero, functions=FUNCTIONS)
+    definitions = [pair for pair in hypotheses if isinstance(pair[0], Index)]
+    relations = [pair for pair in hypotheses if not isinstance(pair[0], Index)]
+    places = [i for i, (pivot, _) in enumerate(hypotheses) if not isinstance(pivot, Index)]
+
+    def ready(expr: sp.Expr) -> sp.Expr:
+        # A definition may stand inside a function, so it comes before the functions get their symbols.
+        for pivot, value in definitions:
+            expr = substitute(sp.sympify(expr), {pivot: value})
+        return _expand(expr)
+
+    exprs = [ready(expr) for expr in (lhs, rhs, *(e for pair in relations for e in pair))]
+    nonzero = [ready(expr) for expr in nonzero]
     names, circle, positive = _generators([*exprs, *nonzero])
     left, right, *pairs = (substitute(expr, names) for expr in exprs)
     endpoints = list(zip(pairs[::2], pairs[1::2], strict=True))
-    allowed = [substitute(expr, names) for expr in nonzero] + positive
-    return prove(name, left, right, [*endpoints, *circle], allowed)
+    allowed = [substitute(expr, names) for expr in nonzero] + list(positive)
+    certificate = prove(name, left, right, [*endpoints, *circle], allowed)
+    functions = {symbol: atom for atom, symbol in names.items() if symbol.is_Symbol} | positive
+    steps = tuple(
+        replace(
+            step,
+            hypothesis=places[step.hypothesis],
+            coefficient=substitute(step.coefficient, functions),
+        )
+        for step in certificate.steps
+        if step.hypothesis < len(endpoints)
+    )
+    return replace(certificate, steps=steps)
 
 
 def prove_integral(
@@ -46,9 +77,13 @@ def prove_integral(
     factors = sp.Mul.make_args(lhs)
     integrals = [factor for factor in factors if isinstance(factor, sp.Integral)]
     if len(integrals) != 1 or len(integrals[0].limits) != 1 or rhs.has(sp.Integral):
-        raise ValueError(f"the left side must be one integral times a factor; got {lhs}")
+        raise RefusalError(f"the left side must be one integral times a factor; got {lhs}")
     variable, lower, upper = integrals[0].limits[0].args
     scale = sp.Mul(*(factor for factor in factors if factor is not integrals[0]))
+    outside = (scale, rhs, lower, upper, *nonzero, *(e for pair in hypotheses for e in pair))
+    if any(sp.sympify(expr).has(variable) for expr in outside):
+        # A factor, a limit or a premise about the running variable would be moved under the integral.
+        raise RefusalError(f"{variable} runs through the integral and may not occur outside it")
     slope = prove_elementary(
         name, antiderivative.diff(variable), scale * integrals[0].function, hypotheses, nonzero
     )
@@ -59,14 +94,7 @@ def prove_integral(
     )
     result = prove_elementary(name, upper_value - lower_value, rhs, hypotheses, nonzero)
     note = f"antiderivative {sp.sstr(antiderivative)}"
-    return ProofCertificate(
-        name,
-        result.residual,
-        result.terms,
-        result.denominator,
-        (note, *result.notes),
-        result.refusal,
-    )
+    return replace(result, notes=(note, *result.notes), steps=(), parts=(slope, result))
 
 
 def _expand(expr: sp.Expr) -> sp.Expr:
@@ -75,10 +103,15 @@ def _expand(expr: sp.Expr) -> sp.Expr:
     return sp.expand(sp.expand_trig(sp.expand(expr)), log=True)
 
 
+def _symbol(atom: sp.Expr, **assumptions: bool) -> sp.Symbol:
+    name = sp.sstr(atom).replace("(", "[").replace(")", "]")
+    return Index(name, **assumptions) if is_indexed(atom) else sp.Symbol(name, **assumptions)
+
+
 def _generators(
     exprs: Sequence[sp.Expr],
-) -> tuple[dict[sp.Expr, sp.Expr], list[Hypothesis], list[sp.Expr]]:
-    """Symbols for the functions, the hypotheses sin² = 1 − cos², and the positive symbols."""
+) -> tuple[dict[sp.Expr, sp.Expr], list[Hypothesis], dict[sp.Expr, sp.Expr]]:
+    """Symbols for the functions, the hypotheses sin² = 1 − cos², and what the positive symbols stand for."""
     atoms = set[sp.Expr]().union(*(expr.atoms(sp.Function) for expr in exprs))
     names: dict[sp.Expr, sp.Expr] = {}
     circle: list[Hypothesis] = []
@@ -91,11 +124,11 @@ def _generators(
                 for coefficient, rest in (term.as_coeff_mul() for term in terms)
             }
         else:
-            names[atom] = sp.Symbol(sp.sstr(atom))
+            names[atom] = _symbol(atom)
     if len(set(names.values())) < len(names):
-        raise ValueError(f"two functions print alike: {sorted(map(sp.sstr, names))}")
+        raise RefusalError(f"two functions print alike: {sorted(map(sp.sstr, names))}")
     for angle in {atom.args[0] for atom in names if isinstance(atom, sp.sin | sp.cos)}:
-        sine, cosine = (sp.Symbol(sp.sstr(f(angle))) for f in (sp.sin, sp.cos))
+        sine, cosine = (_symbol(f(angle)) for f in (sp.sin, sp.cos))
         circle.append((sine**2, 1 - cosine**2))
     bases, positive = _exponential_bases(exponents.values())
     for atom, parts in exponents.items():
@@ -105,19 +138,19 @@ def _generators(
 
 def _exponential_bases(
     exponents: Iterable[dict[sp.Expr, sp.Expr]],
-) -> tuple[dict[sp.Expr, tuple[sp.Symbol, int]], list[sp.Expr]]:
+) -> tuple[dict[sp.Expr, tuple[sp.Symbol, int]], dict[sp.Expr, sp.Expr]]:
     """For each monomial m one symbol e^{m/L}, so that every e^{q·m} is an integer power of it."""
     denominators: dict[sp.Expr, list[int]] = {}
     for parts in exponents:
         for monomial, coefficient in parts.items():
             if not isinstance(coefficient, sp.Rational):
-                raise ValueError(f"an exponent needs rational coefficients; got {coefficient}")
+                raise RefusalError(f"an exponent needs rational coefficients; got {coefficient}")
             denominators.setdefault(monomial, []).append(int(coefficient.q))
-    bases = {
-        monomial: (
-            sp.Symbol(f"exp({sp.sstr(monomial / math.lcm(*divisors))})", positive=True),
-            math.lcm(*divisors),
-        )
-        for monomial, divisors in denominators.items()
-    }
-    return bases, [symbol for symbol, _ in bases.values()]
+    bases: dict[sp.Expr, tuple[sp.Symbol, int]] = {}
+    exponentials: dict[sp.Expr, sp.Expr] = {}
+    for monomial, divisors in denominators.items():
+        size = math.lcm(*divisors)
+        exponential = sp.exp(monomial / size)
+        symbol = _symbol(exponential, positive=True)
+        bases[monomial], exponentials[symbol] = (symbol, size), exponential
+    return bases, exponentials

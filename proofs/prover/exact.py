@@ -15,8 +15,7 @@ from typing import Any
 import sympy as sp
 from mpmath.ctx_iv import MPIntervalContext
 
-from proofs.prover.matrices import Letter
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 
 
 class TranscendentalError(ValueError):

@@ -9,56 +9,20 @@ word of their difference has a coefficient that the sum kernel proves to be zero
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy as sp
 
-from proofs.prover.sums import Hypothesis, Index, ProofCertificate, S, is_indexed, prove, substitute
+from proofs.prover.certificates import ProofCertificate, Step
+from proofs.prover.grammar import admit
+from proofs.prover.sums import prove, substitute
+from proofs.prover.syntax import Hypothesis, Index, Letter, RefusalError, S, is_indexed
 
 Word = tuple["Letter", ...]
 # (the commuting monomial under the sum, the word); the monomial is None outside a sum.
 Key = tuple[sp.Expr | None, Word]
 Words = dict[Key, sp.Expr]
-
-
-class Letter(sp.Symbol):
-    """A matrix of the named shape; an indexed letter is one matrix for every j."""
-
-    __slots__ = ("indexed", "shape")
-
-    def __new__(cls, name: str, rows: str, cols: str, *, indexed: bool = False) -> Letter:
-        self = sp.Symbol.__xnew__(cls, name, commutative=False)  # type: ignore[attr-defined]
-        self.shape, self.indexed = (rows, cols), indexed
-        return self
-
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (*super()._hashable_content(), self.shape, self.indexed)
-
-    def __getnewargs_ex__(self) -> tuple[Any, dict[str, bool]]:
-        return (self.name, *self.shape), {"indexed": self.indexed}
-
-
-def shape(expr: sp.Basic) -> tuple[str, str] | None:
-    """The shape of an expression, None for a number; matrices that do not fit are an error."""
-    if isinstance(expr, Letter):
-        dimensions = expr.shape
-    elif isinstance(expr, sp.Add):
-        shapes = [shape(arg) for arg in expr.args]
-        dimensions, *others = {each for each in shapes if each} or {None}
-        # A number beside a square matrix is a multiple of the identity.
-        if others or (None in shapes and dimensions and dimensions[0] != dimensions[1]):
-            raise ValueError(f"matrices of different shapes are added in {expr}")
-    elif isinstance(expr, sp.Mul):
-        dimensions = None
-        for step in (shape(arg) for arg in expr.args):
-            if dimensions and step and dimensions[1] != step[0]:
-                raise ValueError(f"matrices that do not fit are multiplied in {expr}")
-            dimensions = (dimensions[0], step[1]) if dimensions and step else dimensions or step
-    elif isinstance(expr, S):
-        dimensions = shape(expr.args[0])
-    else:
-        dimensions = None
-    return None if dimensions == ("1", "1") else dimensions
 
 
 def prove_matrices(
@@ -69,42 +33,53 @@ def prove_matrices(
     nonzero: Iterable[sp.Expr] = (),
 ) -> ProofCertificate:
     """A certificate of lhs = rhs; the first word whose coefficient is not zero is its refusal."""
-    rules, commuting = _split(hypotheses)
+    nonzero = list(nonzero)
+    admit((lhs, rhs), hypotheses, nonzero, letters=True)
+    rules = _rules(hypotheses)
+    places = [i for i, (pivot, _) in enumerate(hypotheses) if pivot.is_commutative]
+    commuting = [hypotheses[i] for i in places]
     for pivot, value in commuting:
         if isinstance(pivot, Index):
             lhs, rhs = substitute(lhs, {pivot: value}), substitute(rhs, {pivot: value})
-    words = _rewrite(_add(_words(lhs), _words(rhs), sign=-1), rules)
+    words, steps = _rewrite(_add(_words(lhs), _words(rhs), sign=-1), rules)
     notes = [f"{sp.sstr(pivot)} = {sp.sstr(value)}" for pivot, value in hypotheses]
-    for key, coefficient in words.items():
+    for (monomial, word), coefficient in words.items():
         part = prove(name, coefficient, sp.Integer(0), commuting, nonzero)
-        notes += [
-            f"{_show(key)}: [{sp.sstr(cofactor)}] · ({sp.sstr(condition)} = 0)"
-            for cofactor, condition in part.terms
-            if cofactor != 0
-        ]
         if not part.ok:
             return ProofCertificate(
                 name,
                 part.residual,
-                (),
                 notes=tuple(notes),
-                refusal=f"the coefficient of {_show(key)} is not zero: {part.refusal}",
+                refusal=f"the coefficient of {_show((monomial, word))} is not zero: {part.refusal}",
             )
-    return ProofCertificate(name, sp.Integer(0), notes=tuple(notes))
+        steps += [
+            replace(step, hypothesis=places[step.hypothesis], under=monomial, right=sp.Mul(*word))
+            for step in part.steps
+        ]
+    notes += [
+        f"({_show_hypothesis(hypotheses[step.hypothesis])}) in {_show_step(step)}" for step in steps
+    ]
+    return ProofCertificate(name, sp.Integer(0), notes=tuple(notes), steps=tuple(steps))
 
 
-def _split(hypotheses: Sequence[Hypothesis]) -> tuple[dict[Key, Words], list[Hypothesis]]:
-    rules: dict[Key, Words] = {}
-    commuting: list[Hypothesis] = []
-    for pivot, value in hypotheses:
+def _rules(hypotheses: Sequence[Hypothesis]) -> list[tuple[int, Key, Words]]:
+    """The matrix hypotheses as (position, word, what replaces it)."""
+    rules: list[tuple[int, Key, Words]] = []
+    for position, (pivot, value) in enumerate(hypotheses):
         if pivot.is_commutative:
-            commuting.append((pivot, value))
             continue
         pattern = _words(pivot)
         if len(pattern) != 1 or next(iter(pattern.values())) != 1:
-            raise ValueError(f"a matrix hypothesis must rewrite a single word; got {pivot}")
-        rules[next(iter(pattern))] = _words(value)
-    return rules, commuting
+            raise RefusalError(f"a matrix hypothesis must rewrite a single word; got {pivot}")
+        replacement = _words(sp.sympify(value))
+        (key,) = pattern
+        if key[0] is None and any(monomial is not None for monomial, _ in replacement):
+            # Under the sum of the word that it rewrites, this sum would lose its own index.
+            raise RefusalError(
+                f"{pivot} may not be replaced by {value}, which holds a sum of matrices"
+            )
+        rules.append((position, key, replacement))
+    return rules
 
 
 def _words(expr: Any) -> Words:
@@ -126,7 +101,7 @@ def _words(expr: Any) -> Words:
         return _words(sp.Mul(*[expr.base] * int(expr.exp), evaluate=False))
     if isinstance(expr, S):
         return _sum(_words(expr.args[0]))
-    raise ValueError(f"not a polynomial in matrices: {expr}")
+    raise RefusalError(f"not a polynomial in matrices: {expr}")
 
 
 def _add(left: Words, right: Words, *, sign: int = 1) -> Words:
@@ -141,7 +116,12 @@ def _multiply(left: Words, right: Words) -> Words:
     for (first, word), a in left.items():
         for (second, tail), b in right.items():
             if first is not None and second is not None:
-                raise ValueError("a product of two sums of matrices is outside this method")
+                raise RefusalError("a product of two sums of matrices is outside this method")
+            for summed, free in ((first, tail), (second, word)):
+                if summed is not None and any(letter.indexed for letter in free):
+                    raise RefusalError(
+                        "a matrix of one key beside a sum over keys is outside this method"
+                    )
             monomial = second if first is None else first
             total = _add(total, {(monomial, word + tail): a * b})
     return total
@@ -152,11 +132,13 @@ def _sum(words: Words) -> Words:
     total: Words = {}
     for (monomial, word), coefficient in words.items():
         if monomial is not None:
-            total = _add(total, {(monomial, word): coefficient})
+            if is_indexed(coefficient):
+                raise RefusalError("a sum of matrices inside another one is outside this method")
+            total = _add(total, {(monomial, word): coefficient * S(sp.Integer(1))})
             continue
         for term in sp.Add.make_args(sp.expand(coefficient)):
             factors = sp.Mul.make_args(term)
-            inside = sp.Mul(*(factor for factor in factors if is_indexed(factor)))
+            inside = sp.Mul(*(_without_power(factor) for factor in factors if is_indexed(factor)))
             outside = sp.Mul(*(factor for factor in factors if not is_indexed(factor)))
             if any(letter.indexed for letter in word):
                 total = _add(total, {(inside, word): outside})
@@ -165,24 +147,38 @@ def _sum(words: Words) -> Words:
     return total
 
 
-def _rewrite(words: Words, rules: dict[Key, Words]) -> Words:
-    """Apply the rules until none matches; every rule shortens a word or removes a letter."""
-    for _ in range(20):
-        for pattern, replacement in rules.items():
+def _without_power(factor: sp.Expr) -> sp.Expr:
+    """The factor itself, or an indicator without its exponent."""
+    base, exponent = factor.as_base_exp()
+    indicator = isinstance(base, Index) and base.idempotent and exponent.is_positive
+    return base if indicator else factor
+
+
+def _rewrite(words: Words, rules: Sequence[tuple[int, Key, Words]]) -> tuple[Words, list[Step]]:
+    """Apply the rules until none matches, and list where each was applied."""
+    steps: list[Step] = []
+    for _ in range(40):
+        for position, pattern, replacement in rules:
             rewritten: Words = {}
+            applied: list[Step] = []
             for key, coefficient in words.items():
-                part = _replace(key, pattern, replacement)
+                part, step = _replace(key, pattern, replacement, position)
+                if step is not None:
+                    applied.append(replace(step, coefficient=coefficient))
                 for word, factor in part.items():
                     rewritten = _add(rewritten, {word: factor * coefficient})
-            if rewritten != words:
+            if applied:
                 words = rewritten
+                steps += applied
                 break
         else:
-            return words
-    raise ValueError("the matrix hypotheses do not terminate")
+            return words, steps
+    raise RefusalError("the matrix hypotheses do not terminate")
 
 
-def _replace(key: Key, pattern: Key, replacement: Words) -> Words:
+def _replace(
+    key: Key, pattern: Key, replacement: Words, position: int
+) -> tuple[Words, Step | None]:
     (monomial, word), (under, letters) = key, pattern
     size = len(letters)
     for start in range(len(word) - size + 1):
@@ -197,10 +193,21 @@ def _replace(key: Key, pattern: Key, replacement: Words) -> Words:
             {(None, before): sp.Integer(1)},
             _multiply(replacement, {(None, after): sp.Integer(1)}),
         )
-        if whole or monomial is None:
-            return rewritten
-        return _sum({(None, new): monomial * factor for (_, new), factor in rewritten.items()})
-    return {key: sp.Integer(1)}
+        place = None if whole else monomial
+        step = Step(position, sp.Integer(1), place, sp.Mul(*before), sp.Mul(*after))
+        if place is None:
+            return rewritten, step
+        return _sum({(None, new): place * factor for (_, new), factor in rewritten.items()}), step
+    return {key: sp.Integer(1)}, None
+
+
+def _show_hypothesis(hypothesis: Hypothesis) -> str:
+    return f"{sp.sstr(hypothesis[0])} − {sp.sstr(hypothesis[1])}"
+
+
+def _show_step(step: Step) -> str:
+    product = f"[{sp.sstr(step.coefficient)}]·{sp.sstr(step.left)}·(…)·{sp.sstr(step.right)}"
+    return product if step.under is None else f"Σ_j {sp.sstr(step.under)}·{product}"
 
 
 def _show(key: Key) -> str:

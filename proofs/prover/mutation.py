@@ -1,16 +1,19 @@
-"""Formula mutation: every statement with one symbol changed must be rejected or be true as well.
+"""Formula mutation: every statement with one thing changed, and what becomes of it.
 
-A mutant flips a sign, drops a term or a factor, swaps a symbol for another of its sort, changes an
-index set (1_S to 1_T, 1, 1 − 1_S), or moves a constant or an exponent by one, on either side. The
-proof method of the statement is run on each mutant. One that it proves is checked in the exact
-model: if it holds it is another true identity and is listed, if not it is a survivor, which means
-that the method is unsound. One on which the method has no verdict must be refuted by the model.
+A mutant flips a sign, drops a term or a factor, swaps a symbol for another of its sort, changes an index set
+(1_S to 1_T, 1, 1 − 1_S), moves a constant, an exponent, a limit or the order of a derivative by one, replaces
+exp, sin or cos by another, turns ≤ round or makes it =, on either side or in one hypothesis. It is refuted if
+it is false in the exact model, true if it is proved and holds there, unproved if it holds there without being
+proved, and undecided if the model cannot evaluate it and nothing proves it. One that is proved and false is a
+survivor: the method is unsound. A changed hypothesis mostly leaves the conclusion unproved; where it still
+follows, the statement is more general than it says.
 
-`python -m proofs.prover.mutation` runs all of them and exits with 1 on a survivor or an undecided mutant.
+`python -m proofs.prover.mutation` runs all of them and exits with 1 on a survivor.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import multiprocessing
 import sys
@@ -21,21 +24,25 @@ from typing import Any
 
 import sympy as sp
 
-from proofs.prover.matrices import Letter, shape
 from proofs.prover.rational import holds, mutant
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index
+from proofs.prover.syntax import Index, Letter, shape
 
-SIZES = (2, 3, 7)
+SIZES = (2, 3)
 
 
 class Verdict(StrEnum):
     """What became of a mutant."""
 
-    REJECTED = "rejected"
-    TRUE = "true identity"
+    REFUTED = "refuted"
+    UNPROVED = "unproved"
+    TRUE = "true"
     SURVIVOR = "survivor"
+    GENERAL = "more general"
     UNDECIDED = "undecided"
+
+
+FAILURES = (Verdict.SURVIVOR,)
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,10 @@ class MutantResult:
 
 @dataclass(frozen=True)
 class Report:
-    """All mutants of a run."""
+    """The mutants of a run, and how many there are in all."""
 
     results: tuple[MutantResult, ...]
+    total: int = 0
 
     def count(self, verdict: Verdict) -> int:
         return sum(result.verdict is verdict for result in self.results)
@@ -61,16 +69,26 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        return not self.of(Verdict.SURVIVOR) and not self.of(Verdict.UNDECIDED)
+        return not any(self.of(verdict) for verdict in FAILURES)
 
     def __str__(self) -> str:
         counts = ", ".join(f"{self.count(verdict)} {verdict}" for verdict in Verdict)
-        return f"{len(self.results)} mutants: {counts}"
+        size = len(self.results)
+        return f"{size} of {max(size, self.total)} mutants: {counts}"
 
 
-def mutate(statement: Statement) -> Report:
-    """Run the method of one statement on all of its mutants."""
-    return Report(tuple(_judge(mutant) for mutant in mutants(statement)))
+def mutate(statement: Statement, *, most: int | None = None) -> Report:
+    """Run the method of one statement on its mutants, on `most` of them spread evenly if that is given."""
+    pool: list[tuple[Statement, str]] = [(m, "") for m in mutants(statement)]
+    pool += hypothesis_mutants(statement)
+    step = 1 if most is None else max(1, -(-len(pool) // most))
+    results = [
+        MutantResult(m.name, f"{m} from {changed}", _verdict_on_hypothesis(m))
+        if changed
+        else MutantResult(m.name, str(m), _verdict(m))
+        for m, changed in pool[::step]
+    ]
+    return Report(tuple(results), len(pool))
 
 
 def mutate_catalogue(*, processes: int = 2) -> Iterator[Report]:
@@ -82,7 +100,9 @@ def mutate_catalogue(*, processes: int = 2) -> Iterator[Report]:
 
 def combine(reports: Iterable[Report]) -> Report:
     """One report of several."""
-    return Report(tuple(result for report in reports for result in report.results))
+    reports = tuple(reports)
+    results = tuple(result for report in reports for result in report.results)
+    return Report(results, sum(report.total for report in reports))
 
 
 @functools.cache
@@ -99,7 +119,7 @@ def _mutate_position(position: int) -> Report:
 
 
 def mutants(statement: Statement) -> Iterator[Statement]:
-    """Each distinct statement one change away."""
+    """Each distinct statement one change of a side or of the relation away."""
     pool = statement.lhs.free_symbols | statement.rhs.free_symbols
     symbols = sorted(pool, key=sp.default_sort_key)
     earlier = {(statement.lhs, statement.rhs)}
@@ -110,11 +130,39 @@ def mutants(statement: Statement) -> Iterator[Statement]:
             if pair not in earlier and _is_formula(statement, *pair):
                 earlier.add(pair)
                 yield mutant(statement, *pair)
+    if statement.relation == "≤":
+        yield mutant(statement, statement.rhs, statement.lhs)
+        yield dataclasses.replace(statement, relation="=")
+
+
+def hypothesis_mutants(statement: Statement) -> Iterator[tuple[Statement, str]]:
+    """The statement with the value of one hypothesis changed, and that hypothesis."""
+    symbols = sorted(
+        set().union(*(e.free_symbols for pair in statement.hypotheses for e in pair)),
+        key=sp.default_sort_key,
+    )
+    for position, (pivot, value) in enumerate(statement.hypotheses):
+        links = tuple(
+            link
+            for link in statement.links
+            if (pivot, value) not in (link.hypothesis, getattr(link, "source", None))
+        )
+        for changed in {-value, *_changes(value, symbols)} - {value}:
+            pair = (pivot, changed)
+            others = statement.hypotheses
+            hypotheses = (*others[:position], pair, *others[position + 1 :])
+            if not changed.has(sp.nan, sp.zoo):
+                new = dataclasses.replace(statement, hypotheses=hypotheses, links=links)
+                yield new, f"{pivot} = {changed}"
 
 
 def _is_formula(statement: Statement, lhs: sp.Expr, rhs: sp.Expr) -> bool:
     # A change can leave a division by zero, or matrices that do not fit: not formulas at all.
     if lhs.has(sp.nan, sp.zoo) or rhs.has(sp.nan, sp.zoo):
+        return False
+    # J and the matrices of a series have no sine.
+    angles = {arg for side in (lhs, rhs) for f in side.atoms(*HEADS, sp.log) for arg in f.args}
+    if any(not symbol.is_real for angle in angles for symbol in angle.free_symbols):
         return False
     if not statement.lhs.atoms(Letter):
         return True
@@ -124,18 +172,25 @@ def _is_formula(statement: Statement, lhs: sp.Expr, rhs: sp.Expr) -> bool:
         return False
 
 
-def _judge(mutant: Statement) -> MutantResult:
-    return MutantResult(mutant.name, str(mutant), _verdict(mutant))
-
-
 def _verdict(mutant: Statement) -> Verdict:
+    proved, model = _is_proved(mutant), _in_model(mutant)
+    if proved:
+        return Verdict.TRUE if model is True else Verdict.SURVIVOR
+    if model is None:
+        return Verdict.UNDECIDED
+    return Verdict.UNPROVED if model else Verdict.REFUTED
+
+
+def _verdict_on_hypothesis(mutant: Statement) -> Verdict:
+    """The conclusion is true in the model, so a proof from a changed hypothesis refutes nothing."""
+    return Verdict.GENERAL if _is_proved(mutant) else Verdict.UNPROVED
+
+
+def _is_proved(mutant: Statement) -> bool:
     try:
-        proved = mutant.prove().ok
-    except (ValueError, ArithmeticError, sp.PolynomialError, NotImplementedError):
-        return Verdict.REJECTED if _in_model(mutant) is False else Verdict.UNDECIDED
-    if not proved:
-        return Verdict.REJECTED
-    return Verdict.TRUE if _in_model(mutant) is True else Verdict.SURVIVOR
+        return mutant.prove().ok
+    except (ValueError, ArithmeticError, TypeError, sp.PolynomialError, NotImplementedError):
+        return False
 
 
 def _in_model(mutant: Statement) -> bool | None:
@@ -152,12 +207,32 @@ def _changes(tree: sp.Basic, symbols: Sequence[sp.Basic]) -> Iterator[Any]:
     """Every tree that differs from this one in a single place."""
     yield from _here(tree, symbols)
     for position, child in enumerate(tree.args):
-        # The variables of a derivative, an integral or a sum are not part of the formula.
+        # The variables of a derivative, an integral or a sum are bound: only limits and orders change.
         if isinstance(child, sp.Tuple) or (isinstance(tree, sp.Subs) and position):
-            continue
-        for other in _changes(child, symbols):
+            others = _tuples(tree, child, position)
+        else:
+            others = _changes(child, symbols)
+        for other in others:
             args = [*tree.args[:position], other, *tree.args[position + 1 :]]
             yield tree.func(*args)
+
+
+def _tuples(tree: sp.Basic, child: Any, position: int) -> Iterator[Any]:
+    """Limits of an integral or a series, points of an evaluation and orders of a derivative, moved by one."""
+    if isinstance(tree, sp.Derivative):
+        variable, order = child.args
+        yield from (sp.Tuple(variable, new) for new in (order + 1, order - 1) if new > 0)
+    elif isinstance(tree, sp.Integral | sp.Sum):
+        variable, lower, upper = child.args
+        yield sp.Tuple(variable, lower + 1, upper)
+        if upper != sp.oo:
+            yield sp.Tuple(variable, lower, upper + 1)
+    elif position == 2:
+        for i, point in enumerate(child.args):
+            yield sp.Tuple(*child.args[:i], point + 1, *child.args[i + 1 :])
+
+
+HEADS = (sp.exp, sp.sin, sp.cos)
 
 
 def _here(node: sp.Basic, symbols: Sequence[sp.Basic]) -> Iterator[Any]:
@@ -176,6 +251,10 @@ def _here(node: sp.Basic, symbols: Sequence[sp.Basic]) -> Iterator[Any]:
             yield sp.Mul(*node.args[:position], *node.args[position + 1 :])
     elif isinstance(node, sp.Pow) and node.exp.is_Integer:
         yield node.base
+    elif isinstance(node, HEADS):
+        yield from (head(*node.args) for head in HEADS if not isinstance(node, head))
+    elif isinstance(node, sp.log | sp.Abs):
+        yield node.args[0]
 
 
 def _sort(symbol: sp.Basic) -> tuple[Any, ...]:
@@ -189,7 +268,7 @@ def _sort(symbol: sp.Basic) -> tuple[Any, ...]:
 def main() -> int:
     """Run the whole catalogue and list the mutants that are true."""
     report = combine(mutate_catalogue())
-    for verdict in (Verdict.TRUE, Verdict.SURVIVOR, Verdict.UNDECIDED):
+    for verdict in (Verdict.TRUE, Verdict.GENERAL, *FAILURES):
         for result in sorted(report.of(verdict), key=lambda result: result.statement):
             print(f"{verdict}: {result.statement}\n    {result.text}")
     print(report)

@@ -28,9 +28,9 @@ from proofs.prover.exact import (
     TranscendentalError,
     evaluate,
 )
-from proofs.prover.matrices import Letter
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index, S, is_indexed, substitute
+from proofs.prover.sums import substitute
+from proofs.prover.syntax import Index, Letter, S, is_indexed
 
 SIZES = (1, 2, 3, 7, 64)
 

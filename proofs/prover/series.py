@@ -7,29 +7,25 @@ an expression in a symbolic order k. Two series are equal when all of these agre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import sympy as sp
 
-from proofs.prover.sums import ProofCertificate
+from proofs.prover.certificates import Coefficients, ProofCertificate
+from proofs.prover.grammar import bound, refuse_shared_names
+from proofs.prover.syntax import RefusalError
 
-ORDER = sp.Symbol("k", integer=True, nonnegative=True)
-
-
-@dataclass(frozen=True)
-class _Coefficients:
-    """`low` below the order `start`, then `general` as a function of ORDER."""
-
-    low: tuple[sp.Expr, ...]
-    general: sp.Expr
-
-    def at(self, order: int) -> sp.Expr:
-        return self.low[order] if order < len(self.low) else self.general.subs(ORDER, order)
+# Not a symbol that a statement could use, so that no scale can be taken for the order.
+ORDER = sp.Dummy("k", integer=True, nonnegative=True)
 
 
 def prove_series(name: str, lhs: sp.Expr, rhs: sp.Expr, variable: sp.Symbol) -> ProofCertificate:
     """A certificate of lhs = rhs coefficient by coefficient; the residual is the first non-zero."""
+    refuse_shared_names((lhs, rhs))
+    running = bound(lhs) | bound(rhs)
+    outside = (lhs.free_symbols | rhs.free_symbols) & running
+    if outside:
+        raise RefusalError(f"{outside.pop()} runs through a series and may not occur outside it")
     left, right = _read(sp.expand(lhs), variable), _read(sp.expand(rhs), variable)
     exceptional = max(len(left.low), len(right.low))
     differences = [sp.expand(left.at(n) - right.at(n)) for n in range(exceptional)]
@@ -41,22 +37,23 @@ def prove_series(name: str, lhs: sp.Expr, rhs: sp.Expr, variable: sp.Symbol) -> 
         wrong[0] if wrong else sp.Integer(0),
         notes=(note,),
         refusal=f"coefficients differ by {wrong[0]}" if wrong else "",
+        series=Coefficients(ORDER, tuple(left.at(n) for n in range(exceptional)), left.general),
     )
 
 
-def _read(expr: sp.Expr, variable: sp.Symbol) -> _Coefficients:
-    total = _Coefficients((), sp.Integer(0))
+def _read(expr: sp.Expr, variable: sp.Symbol) -> Coefficients:
+    total = Coefficients(ORDER, (), sp.Integer(0))
     for term in sp.Add.make_args(expr):
         total = _plus(total, _term(term, variable))
     return total
 
 
-def _plus(a: _Coefficients, b: _Coefficients) -> _Coefficients:
+def _plus(a: Coefficients, b: Coefficients) -> Coefficients:
     size = max(len(a.low), len(b.low))
-    return _Coefficients(tuple(a.at(n) + b.at(n) for n in range(size)), a.general + b.general)
+    return Coefficients(ORDER, tuple(a.at(n) + b.at(n) for n in range(size)), a.general + b.general)
 
 
-def _term(term: sp.Expr, variable: sp.Symbol) -> _Coefficients:
+def _term(term: sp.Expr, variable: sp.Symbol) -> Coefficients:
     scale, shift, series = sp.Integer(1), 0, None
     for factor in sp.Mul.make_args(term):
         base, exponent = factor.as_base_exp()
@@ -67,13 +64,13 @@ def _term(term: sp.Expr, variable: sp.Symbol) -> _Coefficients:
         elif not factor.has(variable) and not isinstance(factor, sp.Sum):
             scale *= factor
         else:
-            raise ValueError(f"not a power series in {variable}: {term}")
+            raise RefusalError(f"not a power series in {variable}: {term}")
     if series is None:
-        return _Coefficients((*[sp.Integer(0)] * shift, scale), sp.Integer(0))
+        return Coefficients(ORDER, (*[sp.Integer(0)] * shift, scale), sp.Integer(0))
     return _shifted(series, scale, shift, variable)
 
 
-def _shifted(series: sp.Sum, scale: sp.Expr, shift: int, variable: sp.Symbol) -> _Coefficients:
+def _shifted(series: sp.Sum, scale: sp.Expr, shift: int, variable: sp.Symbol) -> Coefficients:
     ((n, first, last),) = series.limits
     coefficient, power = sp.Integer(1), sp.Integer(0)
     for factor in sp.Mul.make_args(cast("sp.Expr", series.function)):
@@ -84,9 +81,9 @@ def _shifted(series: sp.Sum, scale: sp.Expr, shift: int, variable: sp.Symbol) ->
             coefficient *= factor
     offset = sp.expand(power - n)
     if last != sp.oo or not offset.is_Integer or coefficient.has(variable):
-        raise ValueError(f"a series must run over {variable}^(n+a) to infinity; got {series}")
+        raise RefusalError(f"a series must run over {variable}^(n+a) to infinity; got {series}")
     start = int(first + offset) + shift
     if start < 0:
-        raise ValueError(f"{series} starts at a negative power")
+        raise RefusalError(f"{series} starts at a negative power")
     general = scale * coefficient.subs(n, ORDER - offset - shift)
-    return _Coefficients((sp.Integer(0),) * start, general)
+    return Coefficients(ORDER, (sp.Integer(0),) * start, general)

@@ -7,15 +7,20 @@ statement it is given, so that formula mutation can change a side and run the sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import sympy as sp
 
+from proofs.checker import recheck
+from proofs.prover.certificates import ProofCertificate
 from proofs.prover.elementary import prove_elementary, prove_integral
+from proofs.prover.links import Link, Transposed
 from proofs.prover.matrices import prove_matrices
+from proofs.prover.positivity import prove_positive_integral
 from proofs.prover.series import prove_series
-from proofs.prover.sums import Hypothesis, ProofCertificate, prove, prove_nonnegative
+from proofs.prover.sums import prove, prove_nonnegative
+from proofs.prover.syntax import Hypothesis, RefusalError
 
 Method = Callable[["Statement"], ProofCertificate]
 # Called with the environment of the exact model and a seeded generator.
@@ -97,13 +102,24 @@ class Series:
         return prove_series(statement.name, statement.lhs, statement.rhs, self.variable)
 
 
+@dataclass(frozen=True)
+class PositiveIntegrand:
+    """0 ≤ ∫ f by the sign of every factor of f."""
+
+    integrand: bool = True
+
+    def __call__(self, statement: Statement) -> ProofCertificate:
+        return prove_positive_integral(statement.name, statement.lhs, statement.rhs)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     """lhs = rhs (or ≤) under hypotheses pivot = value, with denominators `nonzero`.
 
-    `facts` are expressions that are ≥ 0 by assumption. `model` defines symbols in the exact model,
-    in terms of others or by a sampler; every symbol it leaves out is drawn freely by its sort.
-    `smallest` is the least N at which the statement makes sense.
+    `facts` are expressions that are ≥ 0 by assumption. `links` say which hypotheses and facts are
+    lemmas, proved elsewhere, and not assumptions of this statement. `model` defines symbols in the
+    exact model, in terms of others or by a sampler; every symbol it leaves out is drawn freely by its
+    sort. `smallest` is the least N at which the statement makes sense.
     """
 
     name: str
@@ -115,12 +131,24 @@ class Statement:
     hypotheses: tuple[Hypothesis, ...] = ()
     nonzero: tuple[sp.Expr, ...] = ()
     facts: tuple[sp.Expr, ...] = ()
+    links: tuple[Link | Transposed, ...] = ()
     model: tuple[tuple[Any, Definition], ...] = ()
     smallest: int = 1
 
     def prove(self) -> ProofCertificate:
-        """The certificate of this statement; its `ok` is the verdict."""
-        return self.method(self)
+        """The certificate of this statement, re-checked by the second program; its `ok` is the verdict."""
+        proves_inequality = isinstance(self.method, Nonnegative | PositiveIntegrand)
+        if self.relation == "≤" and not proves_inequality:
+            raise RefusalError(f"{self.name}: an inequality needs its witness")
+        if self.relation == "=" and proves_inequality:
+            raise RefusalError(f"{self.name}: a witness proves an inequality, not an equality")
+        for link in self.links:
+            if reason := link.reason(self):
+                raise RefusalError(f"{self.name}: {reason}")
+        certificate = self.method(self)
+        if certificate.ok and (reason := recheck(self, certificate)):
+            return replace(certificate, refusal=f"the checker disagrees: {reason}")
+        return certificate
 
     def __str__(self) -> str:
         return f"{sp.sstr(self.lhs)} {self.relation} {sp.sstr(self.rhs)}"

@@ -11,59 +11,16 @@ gap equals a sum of declared non-negative products. Nothing here assumes anythin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import sympy as sp
 
-from proofs.prover.division import divide
-
-Hypothesis = tuple[sp.Expr, sp.Expr]
-
-
-class Index(sp.Symbol):
-    """A real quantity attached to every index j; an idempotent one is an indicator, 1² = 1."""
-
-    __slots__ = ("idempotent",)
-
-    def __new__(cls, name: str, *, idempotent: bool = False, **assumptions: bool) -> Index:
-        # Symbol caches by name and assumptions only, so the cached constructor would confuse
-        # an indicator with an ordinary symbol of the same name.
-        assumptions.setdefault("real", True)
-        self = sp.Symbol.__xnew__(cls, name, **assumptions)  # type: ignore[attr-defined]
-        self.idempotent = idempotent
-        return self
-
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (*super()._hashable_content(), self.idempotent)
-
-    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, bool]]:
-        (name,), assumptions = super().__getnewargs_ex__()
-        return (name,), {**assumptions, "idempotent": self.idempotent}
-
-
-class S(sp.Expr):
-    """Σ_j of its argument, kept unevaluated so that statements stay trees."""
-
-    def __new__(cls, body: Any) -> S:
-        return super().__new__(cls, sp.sympify(body))
-
-    def _eval_is_commutative(self) -> bool | None:
-        return self.args[0].is_commutative
-
-    def _eval_is_real(self) -> bool | None:
-        return True if self.args[0].is_real else None
-
-    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
-        # A finite sum is differentiated term by term.
-        return S(sp.diff(self.args[0], s))
-
-
-def is_indexed(expr: sp.Basic) -> bool:
-    """Whether an `Index` occurs free, that is outside every S."""
-    if isinstance(expr, Index):
-        return True
-    return not isinstance(expr, S) and any(is_indexed(arg) for arg in expr.args)
+from proofs.prover.absolute import AbsoluteValues
+from proofs.prover.certificates import ProofCertificate, Step
+from proofs.prover.division import choose_pivots, divide
+from proofs.prover.grammar import admit
+from proofs.prover.syntax import Hypothesis, Index, RefusalError, S, is_indexed
 
 
 def normalise(expr: sp.Expr) -> sp.Expr:
@@ -92,40 +49,8 @@ def _monomial(factor: sp.Expr) -> sp.Expr:
     if not is_indexed(factor):
         return factor
     if not (isinstance(base, Index) and exponent.is_Integer and exponent.is_positive):
-        raise ValueError(f"an index symbol may occur only as a polynomial; got {factor}")
+        raise RefusalError(f"an index symbol may occur only as a polynomial; got {factor}")
     return base if base.idempotent else factor
-
-
-@dataclass(frozen=True)
-class ProofCertificate:
-    """residual = Σ cofactor·condition, over denominators that are declared non-zero."""
-
-    name: str
-    residual: sp.Expr
-    terms: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
-    denominator: sp.Expr = sp.S.One
-    notes: tuple[str, ...] = ()
-    refusal: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """The certificate itself, checked by plain expansion; nothing else is believed."""
-        combination = sp.Add(*(cofactor * condition for cofactor, condition in self.terms))
-        return not self.refusal and sp.expand(self.residual - combination) == 0
-
-    def __str__(self) -> str:
-        lines = [f"{'proved' if self.ok else 'NOT PROVED'}: {self.name}"]
-        lines += [f"  {note}" for note in self.notes]
-        if self.ok and not self.notes and all(cofactor == 0 for cofactor, _ in self.terms):
-            lines.append("  both sides expand to the same terms")
-        lines += [
-            f"  [{sp.sstr(sp.factor(cofactor))}] · ({sp.sstr(condition)} = 0)"
-            for cofactor, condition in self.terms
-            if cofactor != 0
-        ]
-        if self.denominator != 1:
-            lines.append(f"  over {sp.sstr(sp.factor(self.denominator))} ≠ 0")
-        return "\n".join([*lines, f"  {self.refusal}"] if self.refusal else lines)
 
 
 def prove(
@@ -141,35 +66,54 @@ def prove(
     symbol, a moment, or a power of one, and is divided out. A value may use only later pivots:
     the pivots are then a Gröbner basis, so that division decides membership in the ideal.
     """
+    nonzero = list(nonzero)
+    admit((lhs, rhs), hypotheses, nonzero, functions=(sp.Abs,))
     _refuse_bad_pivots(hypotheses)
     definitions = [(pivot, value) for pivot, value in hypotheses if isinstance(pivot, Index)]
-    relations = [(pivot, value) for pivot, value in hypotheses if not isinstance(pivot, Index)]
+    places = [i for i, (pivot, _) in enumerate(hypotheses) if not isinstance(pivot, Index)]
+    relations = [hypotheses[i] for i in places]
+    names = AbsoluteValues()
 
     def normal(expr: sp.Expr) -> sp.Expr:
         for pivot, value in definitions:
             expr = substitute(expr, {pivot: value})
-        return normalise(expr.doit() if expr.has(sp.Derivative, sp.Subs) else expr)
+        expr = expr.doit() if expr.has(sp.Derivative, sp.Subs) else expr
+        return normalise(names.replace(expr))
 
     notes = tuple(f"for every j: {pivot} = {value}" for pivot, value in definitions)
     left, right = normal(lhs), normal(rhs)
+    if left.has(sp.nan, sp.zoo, sp.oo) or right.has(sp.nan, sp.zoo, sp.oo):
+        raise RefusalError(f"{name}: a side is undefined")
     numerator, denominator = sp.fraction(sp.together(left - right))
     numerator = _reduce_indicators(sp.expand(numerator))
-    conditions = [sp.expand(normal(pivot) - normal(value)) for pivot, value in relations]
-    pivots = [normal(pivot).as_base_exp()[0] for pivot, _ in relations]
-    for pivot in pivots:
-        if not isinstance(pivot, sp.Symbol | S):
-            raise ValueError(f"a definition turns a pivot into {pivot}, which is not one moment")
-    cofactors, remainder = divide(numerator, conditions, pivots)
+    allowed = [normal(expr) for expr in nonzero]
+    conditions = [
+        _reduce_indicators(sp.expand(normal(pivot) - normal(value))) for pivot, value in relations
+    ]
+    bases = [normal(pivot).as_base_exp()[0] for pivot, _ in relations]
+    conditions, units, pivots, order = choose_pivots(conditions, bases, _declared(allowed))
+
+    cofactors: list[sp.Expr] = [sp.Integer(0)] * len(pivots)
+    quotients, remainder = divide(
+        numerator, [conditions[i] for i in order], [pivots[i] for i in order]
+    )
+    for i, quotient in zip(order, quotients, strict=True):
+        cofactors[i] = quotient
     refusal = ""
     if remainder != 0:
         refusal = f"remainder {sp.sstr(remainder)}"
     else:
-        allowed = [normal(expr) for expr in nonzero]
-        undeclared = _undeclared(left, allowed) + _undeclared(right, allowed)
+        parts = (left, right, *map(normal, names.arguments))
+        undeclared = [factor for part in parts for factor in _undeclared(part, allowed)]
         if undeclared:
             refusal = f"not declared non-zero: {', '.join(map(sp.sstr, undeclared))}"
+    steps = tuple(
+        Step(place, names.restore(cofactor / (unit * denominator)))
+        for place, cofactor, unit in zip(places, cofactors, units, strict=True)
+        if cofactor != 0
+    )
     terms = tuple(zip(cofactors, conditions, strict=True))
-    return ProofCertificate(name, numerator, terms, denominator, notes, refusal)
+    return ProofCertificate(name, numerator, terms, denominator, notes, refusal, steps)
 
 
 def prove_nonnegative(
@@ -191,8 +135,9 @@ def prove_nonnegative(
         for factor in (coefficient, *factors):
             base, exponent = factor.as_base_exp()
             square = base.is_real and exponent.is_Integer and exponent % 2 == 0
-            if not (factor.is_nonnegative or square or sp.expand(factor) in expanded_facts):
-                raise ValueError(f"no fact says that {factor} ≥ 0")
+            known = factor.is_nonnegative or square or _is_absolute_gap(factor)
+            if not (known or sp.expand(factor) in expanded_facts):
+                raise RefusalError(f"no fact says that {factor} ≥ 0")
     total = sp.Integer(0)
     notes: list[str] = []
     for coefficient, factors in witness:
@@ -209,17 +154,17 @@ def _refuse_bad_pivots(hypotheses: Sequence[Hypothesis]) -> None:
     for pivot, value in hypotheses:
         base, exponent = pivot.as_base_exp()
         if not (isinstance(base, sp.Symbol | S) and exponent.is_Integer and exponent.is_positive):
-            raise ValueError(f"a pivot must be a symbol, a moment or a power of one; got {pivot}")
+            raise RefusalError(f"a pivot must be a symbol, a moment or a power of one; got {pivot}")
         if isinstance(base, S) and normalise(base) != base:
-            raise ValueError(f"a pivot must be one moment; {pivot} is {normalise(pivot)}")
+            raise RefusalError(f"a pivot must be one moment; {pivot} is {normalise(pivot)}")
         if base in earlier:
-            raise ValueError(f"{base} is the pivot of two hypotheses")
-        if not _is_polynomial(value):
-            raise ValueError(f"the value of {pivot} must be a polynomial; got {value}")
+            raise RefusalError(f"{base} is the pivot of two hypotheses")
+        if not (isinstance(base, Index) or _is_polynomial(value)):
+            raise RefusalError(f"the value of {pivot} must be a polynomial; got {value}")
         earlier.append(base)
         pivots = [symbol for symbol in earlier if value.has(symbol)]
         if pivots:
-            raise ValueError(f"the value of {pivot} uses {pivots[0]}, which is already a pivot")
+            raise RefusalError(f"the value of {pivot} uses {pivots[0]}, which is already a pivot")
 
 
 def _reduce_indicators(expr: sp.Expr) -> sp.Expr:
@@ -245,13 +190,27 @@ def _undeclared(expr: sp.Expr, allowed: Sequence[sp.Expr]) -> list[sp.Expr]:
     denominator = sp.fraction(sp.together(expr))[1]
     if denominator.is_number or denominator in allowed:
         return []
-    declared = {
+    declared = _declared(allowed)
+    return [factor for factor in _factors(denominator) if sp.expand(factor) not in declared]
+
+
+def _declared(allowed: Sequence[sp.Expr]) -> set[sp.Expr]:
+    """The factors of the expressions that are declared non-zero, with both signs."""
+    return {
         sp.expand(sign * factor)
         for base in allowed
         for factor in _factors(base)
         for sign in (1, -1)
     }
-    return [factor for factor in _factors(denominator) if sp.expand(factor) not in declared]
+
+
+def _is_absolute_gap(factor: sp.Expr) -> bool:
+    """Whether a factor is |x| − x or |x| + x."""
+    return any(
+        sp.expand(factor - node - sign * node.args[0]) == 0
+        for node in factor.atoms(sp.Abs)
+        for sign in (1, -1)
+    )
 
 
 def _factors(expr: sp.Expr) -> list[sp.Expr]:

@@ -15,10 +15,9 @@ from typing import Any
 import sympy as sp
 
 from proofs.prover.exact import NILPOTENT, Matrix
-from proofs.prover.matrices import Letter
 from proofs.prover.rational import Environment, random_matrix
 from proofs.prover.statements import Sampler
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.syntax import Hypothesis, Index, Letter, S
 
 ZERO, ONE, TWO = sp.Integer(0), sp.Integer(1), sp.Integer(2)
 HALF = sp.Rational(1, 2)
@@ -32,14 +31,13 @@ lam, y = sp.symbols("lam y", real=True)
 MASS: Hypothesis = (S(p), ONE)
 READOUT: Hypothesis = (S(p * v), y)
 PARTITION: Hypothesis = (S(p * E), D)
-# The changes p·t·φ₁(t) sum to zero: proved from MASS and PARTITION under main:normalise.
-BALANCE: Hypothesis = (S(p * t * phi), ZERO)
 EXPONENTIAL: Hypothesis = (E, D * (1 + t * phi))
 SHIFT: Hypothesis = (d, t + lam)
 
-# The baseline alone, and the baseline with a finite edit.
+# The baseline alone, with renormalised weights, and with these in terms of φ₁.
 BASELINE = (MASS, READOUT)
-FINITE = (*BASELINE, BALANCE, EXPONENTIAL, SHIFT)
+EDITED = (*BASELINE, PARTITION)
+FINITE = (*EDITED, EXPONENTIAL)
 
 edited = p * E / D  # p' = p·e^t
 change = edited - p

@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.rational import Environment
 from proofs.prover.statements import EVERY_D, EVERY_N, Elementary, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.syntax import Hypothesis, Index, S
 from proofs.prover.vocabulary import (
-    BASELINE,
     MASS,
     ONE,
     READOUT,
@@ -52,7 +51,7 @@ def _polynomial(_: Environment, generator: random.Random) -> Callable[..., sp.Ex
 x, r = Index("x"), Index("r")
 kappa = sp.Symbol("kappa", real=True)
 joint_weight = p * (1 + x) * (1 + r) / (1 + kappa)
-PRODUCT = (*BASELINE, (S(p * x), ZERO), (S(p * r), ZERO), (S(p * x * r), kappa))
+PRODUCT = (MASS, (S(p * x), ZERO), (S(p * r), ZERO), (S(p * x * r), kappa))
 
 
 def _normalised(name: str) -> sp.Expr:
@@ -62,7 +61,6 @@ def _normalised(name: str) -> sp.Expr:
 
 PRODUCT_MODEL = (
     (p, weights),
-    (y, S(p * v)),
     (x, _normalised("E_b")),
     (r, _normalised("E_c")),
     (kappa, S(p * x * r)),
@@ -78,24 +76,36 @@ ENTRIES = (
         assumptions=("disjoint-bands", "fixed-content"),
         scope=EVERY_D + "; c is any set of planes outside b",
         functions=("positional.key_shift_scores", "rotary.frequency_bands"),
-        statements=(
-            Statement(
-                name="U2 operators: e^{δA_b}·e^{δA_c} − I = (e^{δA_b} − I) + (e^{δA_c} − I)",
-                lhs=(1 + in_band * turn) * (1 + in_other * turn) - 1,
-                rhs=in_band * turn + in_other * turn,
-                hypotheses=(DISJOINT,),
-                model=(*BAND_MODEL, (J, plane_generator)),
-                scope="every plane of every head",
-            ),
-            Statement(
-                name="U2 union: the band b ∪ c has the sum of the increments",
-                lhs=displacement(in_band + in_other - in_band * in_other),
-                rhs=S(in_band * ((c - 1) * (q1 * k1 + q2 * k2) + s * (q2 * k1 - q1 * k2))) / tau
-                + S(in_other * ((c - 1) * (q1 * k1 + q2 * k2) + s * (q2 * k1 - q1 * k2))) / tau,
-                hypotheses=(DISJOINT,),
-                nonzero=(tau,),
-                model=BAND_MODEL,
-                scope=EVERY_D,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="U2 operators: e^{δA_b}·e^{δA_c} − I = (e^{δA_b} − I) + (e^{δA_c} − I)",
+                        lhs=(1 + in_band * turn) * (1 + in_other * turn) - 1,
+                        rhs=in_band * turn + in_other * turn,
+                        hypotheses=(DISJOINT,),
+                        model=(*BAND_MODEL, (J, plane_generator)),
+                        scope="every plane of every head",
+                    ),
+                    Statement(
+                        name="U2 union: the band b ∪ c has the sum of the increments",
+                        lhs=displacement(in_band + in_other - in_band * in_other),
+                        rhs=S(in_band * ((c - 1) * (q1 * k1 + q2 * k2) + s * (q2 * k1 - q1 * k2)))
+                        / tau
+                        + S(in_other * ((c - 1) * (q1 * k1 + q2 * k2) + s * (q2 * k1 - q1 * k2)))
+                        / tau,
+                        hypotheses=(DISJOINT,),
+                        nonzero=(tau,),
+                        model=BAND_MODEL,
+                        scope=EVERY_D,
+                    ),
+                ),
+                coq=(
+                    "Planes.band_generator",
+                    "Planes.band_displacement",
+                    "Positional.band_scores",
+                ),
             ),
         ),
     ),
@@ -108,14 +118,20 @@ ENTRIES = (
         scope="the double fundamental theorem for any smooth G(t, z) = F(s + t·d^b + z·d^c); "
         "F is smooth, a quotient of exponential sums with a positive denominator",
         functions=("bands.band_interaction",),
-        statements=(
-            Statement(
-                name="eq:bandinteraction: ∬ ∂²G/∂t∂z = G(1,1) − G(1,0) − G(0,1) + G(0,0)",
-                lhs=sp.Integral(sp.Derivative(G(t, z), t, z), (t, 0, 1), (z, 0, 1)),
-                rhs=G(1, 1) - G(1, 0) - G(0, 1) + G(0, 0),
-                method=Elementary(),
-                model=((G, _polynomial),),
-                scope="any twice differentiable G",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:bandinteraction: ∬ ∂²G/∂t∂z = G(1,1) − G(1,0) − G(0,1) + G(0,0)",
+                        lhs=sp.Integral(sp.Derivative(G(t, z), t, z), (t, 0, 1), (z, 0, 1)),
+                        rhs=G(1, 1) - G(1, 0) - G(0, 1) + G(0, 0),
+                        method=Elementary(),
+                        model=((G, _polynomial),),
+                        scope="any twice differentiable G",
+                    ),
+                ),
+                coq=("Bands.band_interaction",),
             ),
         ),
     ),
@@ -127,15 +143,26 @@ ENTRIES = (
         assumptions=("attended", "finite-scores"),
         scope=EVERY_N + "; at any scores, since p is any positive distribution",
         functions=("bands.mixed_second_derivative",),
-        statements=(
-            Statement(
-                name="eq:softmaxmixed: ∂²/∂α∂β of the readout along αa + βb, at 0",
-                lhs=sp.Subs(sp.Derivative(readout, u, w), (u, w), (0, 0)),
-                rhs=S(p * (a - S(p * a)) * (b - S(p * b)) * (v - y)),
-                hypotheses=(MASS, READOUT),
-                nonzero=(S(p),),
-                model=((p, weights), (y, S(p * v))),
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:softmaxmixed: ∂²/∂α∂β of the readout along αa + βb, at 0",
+                        lhs=sp.Subs(sp.Derivative(readout, u, w), (u, w), (0, 0)),
+                        rhs=S(p * (a - S(p * a)) * (b - S(p * b)) * (v - y)),
+                        method=Elementary(),
+                        hypotheses=(MASS, READOUT),
+                        nonzero=(S(p),),
+                        model=((p, weights), (y, S(p * v))),
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=(
+                    "Bands.softmax_first",
+                    "Bands.softmax_mixed",
+                    "Bands.mixed_symmetric",
+                ),
             ),
         ),
     ),
@@ -149,23 +176,32 @@ ENTRIES = (
         assumptions=("attended", "fixed-query", "disjoint-bands"),
         scope=EVERY_N,
         functions=("bands.band_interaction",),
-        statements=(
-            Statement(
-                name="X1 normaliser: Σ p·(1+x)(1+r) = 1 + κ",
-                lhs=S(p * (1 + x) * (1 + r)),
-                rhs=ONE + kappa,
-                hypotheses=PRODUCT,
-                model=PRODUCT_MODEL,
-                scope=EVERY_N,
-            ),
-            Statement(
-                name="X1: the four cells in product form",
-                lhs=S(joint_weight * v) - S(p * (1 + x) * v) - S(p * (1 + r) * v) + S(p * v),
-                rhs=S(p * (x * r - (1 + x) * (1 + r) * kappa / (1 + kappa)) * (v - y)),
-                hypotheses=PRODUCT,
-                nonzero=(1 + kappa,),
-                model=PRODUCT_MODEL,
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="X1 normaliser: Σ p·(1+x)(1+r) = 1 + κ",
+                        lhs=S(p * (1 + x) * (1 + r)),
+                        rhs=ONE + kappa,
+                        hypotheses=PRODUCT,
+                        model=PRODUCT_MODEL,
+                        scope=EVERY_N,
+                    ),
+                    Statement(
+                        name="X1: the four cells in product form",
+                        lhs=S(joint_weight * v)
+                        - S(p * (1 + x) * v)
+                        - S(p * (1 + r) * v)
+                        + S(p * v),
+                        rhs=S(p * (x * r - (1 + x) * (1 + r) * kappa / (1 + kappa)) * (v - y)),
+                        hypotheses=PRODUCT,
+                        nonzero=(1 + kappa,),
+                        model=PRODUCT_MODEL,
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=("Bands.interaction_closed",),
             ),
         ),
     ),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from fractions import Fraction
+
 import sympy as sp
 
-from proofs.entry import Entry, Kind
-from proofs.prover.statements import EVERY_N, Nonnegative, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.entry import Clause, Entry, Kind
+from proofs.prover.rational import Environment
+from proofs.prover.statements import EVERY_N, Elementary, Nonnegative, Statement
+from proofs.prover.syntax import Hypothesis, Index, S
 from proofs.prover.vocabulary import (
+    BASELINE,
     EXPONENTIAL,
-    FINITE,
+    HALF,
     MASS,
     MODEL,
     ONE,
@@ -18,7 +23,6 @@ from proofs.prover.vocabulary import (
     ZERO,
     D,
     E,
-    change,
     d,
     edited,
     eps,
@@ -31,45 +35,92 @@ from proofs.prover.vocabulary import (
     y,
 )
 from proofs.topics.joint import interaction, key, linear, value
+from proofs.topics.phi import t as scalar, twice_divided
+from proofs.topics.response import DIVIDED
 
 weight = p * (E / D - 1 - t)
 divergence = -S(p * t)
 
-# Contracted quantities: w the remainder weights, a = ⟨g,(v−y)W_o⟩, b = ⟨g,εW_o⟩, and the
-# positive and negative parts of p' − p, each of mass TV.
-w, up, down = (Index(name, nonnegative=True) for name in ("w", "u_plus", "u_minus"))
-a, b, phi2 = Index("a"), Index("b"), Index("phi2", nonnegative=True)
-KL, TV, top, high, low = sp.symbols("KL TV A M m", real=True)
+# In one generic coordinate, which may be the contraction ⟨g, · W_o⟩: top bounds |v − y|, and ε lies
+# between low and high. e^t = 1 + t + t²·φ₂(t) makes the remainder weights p·t²·φ₂(t).
+phi2 = Index("phi2")
+top, high, low = sp.symbols("A M m", real=True)
 TAYLOR: Hypothesis = (E, D * (1 + t + t**2 * phi2))
-TAYLOR_MODEL = (
-    (t, lambda env, _: [abs(q) for q in env[v]]),  # t > 0 keeps 1 + t + t²·φ₂ positive
-    (E, D * (1 + t + t**2 * phi2)),
+TAYLOR_LINKS = twice_divided(TAYLOR, t, phi2, {E: D * sp.exp(scalar)}, -D)
+shift_of_weights = sp.Abs(E / D - 1)  # |p' − p| = p·|e^t − 1|
+variation = S(p * shift_of_weights) / 2
+
+
+def _second_difference(env: Environment, _: random.Random) -> list[Fraction]:
+    # φ₂ = (e^t − 1 − t)/t², and φ₂(0) = ½.
+    return [
+        (e / env[D] - 1 - ratio) / ratio**2 if ratio else Fraction(1, 2)
+        for e, ratio in zip(env[E], env[t], strict=True)
+    ]
+
+
+def _small_ratios(env: Environment, _: random.Random) -> list[Fraction]:
+    # Rational stand-ins for log(e^d/D), chosen so that e^d/D − 1 − t ≥ 0 as for the logarithm.
+    return [(e / env[D] - 1) / 2 if e >= env[D] else (e / env[D] - 1) * 2 for e in env[E]]
+
+
+CERTIFICATE_MODEL = (
+    (p, weights),
+    (D, S(p * E)),
+    (y, S(p * v)),
+    (t, _small_ratios),
+    (phi2, _second_difference),
+    (d, t + lam),
+    (top, lambda env, _: max(abs(q - env[y]) for q in env[v])),
+    (high, lambda env, _: max(env[eps])),
+    (low, lambda env, _: min(env[eps])),
 )
-MASSES = ((S(w), KL), (S(up), TV), (S(down), TV))
-PARTS_MODEL = (
-    *MODEL,
-    (KL, S(w)),
-    (up, lambda env, _: [max(q, q * 0) for q in env.evaluate(change)]),
-    (down, lambda env, _: [max(-q, q * 0) for q in env.evaluate(change)]),
-    (TV, S(up) / 2 + S(down) / 2),
-    (top, lambda env, _: max(abs(q) for q in env[a])),
-    (high, lambda env, _: max(env[b])),
-    (low, lambda env, _: min(env[b])),
+
+
+# KL(p‖p') from its definition Σ p·log(p/p'), with p' = p·e^d/D.
+new = p * sp.exp(d) / D
+KL_DIVERGENCE = Statement(
+    name="eq:klremainder: Σ p·log(p/p') = log D − Σ p·d with p' = p·e^d/D",
+    lhs=S(p * sp.log(p / new)),
+    rhs=sp.log(D) - S(p * d),
+    method=Elementary(),
+    hypotheses=(MASS,),
+    model=((p, weights),),
+    scope=EVERY_N,
+)
+
+
+TILT = Statement(
+    name="eq:klremainder tilt: log D − Σ p·d = −Σ p·t",
+    lhs=lam - S(p * d),
+    rhs=divergence,
+    hypotheses=(MASS, SHIFT),
+    model=MODEL,
+    scope=EVERY_N,
 )
 
 
 def _bound(sign: int) -> Statement:
-    over, under = (high - b, b - low) if sign > 0 else (b - low, high - b)
+    over, under = (high - eps, eps - low) if sign > 0 else (eps - low, high - eps)
+    rise, fall = shift_of_weights + (E / D - 1), shift_of_weights - (E / D - 1)
     return Statement(
-        name=f"main:certificate: {'+-'[sign < 0]}(Σ w·a + Σ (p'−p)·b) ≤ KL·max|a| + TV·range(b)",
-        lhs=sign * (S(w * a) + S((up - down) * b)),
-        rhs=KL * top + TV * (high - low),
+        name=f"main:certificate: {'+-'[sign < 0]}(Δy − (L_s + V₀)) ≤ KL·max|v − y| + TV·range(ε)",
+        lhs=sign * (S(edited * (v + eps)) - y - (linear + value)),
+        rhs=divergence * top + variation * (high - low),
         relation="≤",
-        method=Nonnegative(((ONE, (w, top - sign * a)), (ONE, (up, over)), (ONE, (down, under)))),
-        hypotheses=MASSES,
-        facts=(top - sign * a, high - b, b - low),
-        model=PARTS_MODEL,
-        scope="every N, every gradient and projection (a and b are contractions)",
+        method=Nonnegative(
+            (
+                (ONE, (p, t**2, phi2, top - sign * (v - y))),
+                (HALF, (p, rise, over)),
+                (HALF, (p, fall, under)),
+            )
+        ),
+        hypotheses=(*BASELINE, PARTITION, TAYLOR, SHIFT),
+        nonzero=(D,),
+        facts=(phi2, top - sign * (v - y), high - eps, eps - low),
+        links=TAYLOR_LINKS,
+        model=CERTIFICATE_MODEL,
+        scope="every N, every gradient and projection: v and ε in the contracted coordinate",
     )
 
 
@@ -92,36 +143,64 @@ ENTRIES = (
         assumptions=("attended", "fixed-query", "positive-weights"),
         scope=EVERY_N + "; w ≥ 0 from φ₂ ≥ 0, the integral of a non-negative function",
         functions=("certificate.divergence", "joint.softmax_remainder"),
-        statements=(
-            Statement(
-                name="main:kl mass: Σ w = −Σ p·t",
-                lhs=S(weight),
-                rhs=divergence,
-                hypotheses=(MASS, PARTITION),
-                nonzero=(D,),
-                model=MODEL,
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "Σ w = −Σ p·t = Σ p·log(p/p') = KL(p‖p')",
+                statements=(
+                    Statement(
+                        name="main:kl mass: Σ w = −Σ p·t",
+                        lhs=S(weight),
+                        rhs=divergence,
+                        hypotheses=(MASS, PARTITION),
+                        nonzero=(D,),
+                        model=MODEL,
+                        scope=EVERY_N,
+                    ),
+                    TILT,
+                    KL_DIVERGENCE,
+                ),
+                coq=(
+                    "Certificate.kl_tilt",
+                    "Certificate.kl_mass",
+                ),
             ),
-            Statement(
-                name="main:kl remainder: K_f − L_s = Σ w·(v − y)",
-                lhs=key - linear,
-                rhs=S(weight * (v - y)),
-                hypotheses=FINITE,
-                nonzero=(D,),
-                model=MODEL,
-                scope=EVERY_N,
+            Clause(
+                "K_f − L_s = Σ w·(v − y)",
+                statements=(
+                    Statement(
+                        name="main:kl remainder: K_f − L_s = Σ w·(v − y)",
+                        lhs=key - linear,
+                        rhs=S(weight * (v - y)),
+                        hypotheses=(*BASELINE, SHIFT),
+                        nonzero=(D,),
+                        model=MODEL,
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=("Joint.remainder",),
             ),
-            Statement(
-                name="main:kl sign: 0 ≤ p·(e^t − 1 − t) for every key",
-                lhs=ZERO,
-                rhs=weight,
-                relation="≤",
-                method=Nonnegative(((ONE, (p, t**2, phi2)),), pointwise=True),
-                hypotheses=(TAYLOR,),
-                nonzero=(D,),
-                facts=(phi2,),
-                model=TAYLOR_MODEL,
-                scope="every key; e^t = 1 + t + t²·φ₂(t) with φ₂ ≥ 0 (eq:rho)",
+            Clause(
+                "w = p·(e^t − 1 − t) ≥ 0",
+                statements=(
+                    Statement(
+                        name="main:kl sign: 0 ≤ p·(e^t − 1 − t) for every key",
+                        lhs=ZERO,
+                        rhs=weight,
+                        relation="≤",
+                        method=Nonnegative(((ONE, (p, t**2, phi2)),), pointwise=True),
+                        hypotheses=(TAYLOR,),
+                        nonzero=(D,),
+                        facts=(phi2,),
+                        links=TAYLOR_LINKS,
+                        model=CERTIFICATE_MODEL,
+                        scope="every key; e^t = 1 + t + t²·φ₂(t) with φ₂ ≥ 0 (eq:rho)",
+                    ),
+                ),
+                coq=(
+                    "Certificate.weight_ge0",
+                    "Phi.convex_gap",
+                    "Prelude.exp_ge1D",
+                ),
             ),
         ),
     ),
@@ -133,15 +212,25 @@ ENTRIES = (
         assumptions=("positive-weights",),
         scope="every key",
         functions=("joint.softmax_remainder", "certificate.divergence"),
-        statements=(
-            Statement(
-                name="eq:remainderweights: p·(e^t − 1 − t) = p·t·(φ₁(t) − 1) for every key",
-                lhs=weight,
-                rhs=p * t * (phi - 1),
-                hypotheses=(EXPONENTIAL,),
-                nonzero=(D,),
-                model=MODEL,
-                scope="every key",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:remainderweights: p·(e^t − 1 − t) = p·t·(φ₁(t) − 1) for every key",
+                        lhs=weight,
+                        rhs=p * t * (phi - 1),
+                        hypotheses=(EXPONENTIAL,),
+                        links=(DIVIDED,),
+                        nonzero=(D,),
+                        model=MODEL,
+                        scope="every key",
+                    ),
+                ),
+                coq=(
+                    "Joint.weightE",
+                    "Phi.phi1_remainder",
+                ),
             ),
         ),
     ),
@@ -153,23 +242,28 @@ ENTRIES = (
         assumptions=("positive-weights", "fixed-query"),
         scope=EVERY_N,
         functions=("certificate.divergence",),
-        statements=(
-            Statement(
-                name="eq:klremainder: −Σ p·t = log D − Σ p·d",
-                lhs=divergence,
-                rhs=lam - S(p * d),
-                hypotheses=(MASS, SHIFT),
-                model=MODEL,
-                scope=EVERY_N,
-            ),
-            Statement(
-                name="eq:klremainder mass: Σ w = log D − Σ p·d",
-                lhs=S(weight),
-                rhs=lam - S(p * d),
-                hypotheses=(MASS, PARTITION, SHIFT),
-                nonzero=(D,),
-                model=MODEL,
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    KL_DIVERGENCE,
+                    TILT,
+                    Statement(
+                        name="eq:klremainder mass: Σ w = log D − Σ p·d",
+                        lhs=S(weight),
+                        rhs=lam - S(p * d),
+                        hypotheses=(MASS, PARTITION, SHIFT),
+                        nonzero=(D,),
+                        model=MODEL,
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=(
+                    "Certificate.kl_mass",
+                    "Certificate.kl_logD",
+                    "Certificate.kl_ge0",
+                    "Joint.remainder",
+                ),
             ),
         ),
     ),
@@ -182,26 +276,31 @@ ENTRIES = (
         assumptions=("attended", "fixed-query", "positive-weights"),
         scope="every N, every gradient and output projection; both signs",
         functions=("certificate.certify", "certificate.divergence", "certificate.total_variation"),
-        statements=(
-            Statement(
-                name="main:certificate error: Δy − (L_s + V₀) = Σ w·(v−y) + Σ (p'−p)·ε",
-                lhs=S(edited * (v + eps)) - y - (linear + value),
-                rhs=S(weight * (v - y)) + interaction,
-                hypotheses=FINITE,
-                nonzero=(D,),
-                model=MODEL,
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="main:certificate error: Δy − (L_s + V₀) = Σ w·(v−y) + Σ (p'−p)·ε",
+                        lhs=S(edited * (v + eps)) - y - (linear + value),
+                        rhs=S(weight * (v - y)) + interaction,
+                        hypotheses=(*BASELINE, PARTITION, SHIFT),
+                        nonzero=(D,),
+                        model=MODEL,
+                        scope=EVERY_N,
+                    ),
+                    _bound(1),
+                    _bound(-1),
+                ),
+                coq=(
+                    "Certificate.certificate",
+                    "Certificate.certificate_rotary",
+                    "Certificate.certificate_matrix",
+                    "Certificate.certificate_heads",
+                    "Certificate.certificate_bound",
+                    "Joint.linear_error",
+                ),
             ),
-            Statement(
-                name="main:certificate parts: the positive part of p' − p has mass TV",
-                lhs=S(up),
-                rhs=(S(up) + S(down)) / 2,
-                hypotheses=((S(up), S(down)),),
-                model=PARTS_MODEL,
-                scope="every N",
-            ),
-            _bound(1),
-            _bound(-1),
         ),
     ),
     Entry(
@@ -212,45 +311,52 @@ ENTRIES = (
         assumptions=("bound-holds",),
         scope="all real scores and bounds; the slack of the premise makes it strict",
         functions=("certificate.certified_order", "certificate.certified_signs"),
-        statements=(
-            Statement(
-                name="eq:certifiedlocalranking order: S_b ≤ S_a",
-                lhs=second,
-                rhs=first,
-                relation="≤",
-                method=Nonnegative(
-                    (
-                        (ONE, (first - first_hat + first_bound,)),
-                        (ONE, (second_hat + second_bound - second,)),
-                        (ONE, (first_hat - second_hat - first_bound - second_bound,)),
-                    )
+        clauses=(
+            Clause(
+                "Ŝ_a − Ŝ_b ≥ B_a + B_b ⇒ S_a ≥ S_b; Ŝ ≥ B ⇒ S ≥ 0",
+                statements=(
+                    Statement(
+                        name="eq:certifiedlocalranking order: S_b ≤ S_a",
+                        lhs=second,
+                        rhs=first,
+                        relation="≤",
+                        method=Nonnegative(
+                            (
+                                (ONE, (first - first_hat + first_bound,)),
+                                (ONE, (second_hat + second_bound - second,)),
+                                (ONE, (first_hat - second_hat - first_bound - second_bound,)),
+                            )
+                        ),
+                        facts=(
+                            first - first_hat + first_bound,
+                            second_hat + second_bound - second,
+                            first_hat - second_hat - first_bound - second_bound,
+                        ),
+                        model=RANKING_MODEL,
+                        scope="all real scores and bounds",
+                    ),
+                    Statement(
+                        name="eq:certifiedlocalranking sign: Ŝ ≥ B ⇒ S ≥ 0",
+                        lhs=ZERO,
+                        rhs=first,
+                        relation="≤",
+                        method=Nonnegative(
+                            (
+                                (ONE, (first - first_hat + first_bound,)),
+                                (ONE, (first_hat - first_bound,)),
+                            )
+                        ),
+                        facts=(first - first_hat + first_bound, first_hat - first_bound),
+                        model=(
+                            (first, first_hat - first_bound + _slack[1]),
+                            (first_hat, first_bound + _slack[0]),
+                        ),
+                        scope="all real scores and bounds; the negative sign by symmetry",
+                    ),
                 ),
-                facts=(
-                    first - first_hat + first_bound,
-                    second_hat + second_bound - second,
-                    first_hat - second_hat - first_bound - second_bound,
-                ),
-                model=RANKING_MODEL,
-                scope="all real scores and bounds",
             ),
-            Statement(
-                name="eq:certifiedlocalranking sign: Ŝ ≥ B ⇒ S ≥ 0",
-                lhs=ZERO,
-                rhs=first,
-                relation="≤",
-                method=Nonnegative(
-                    (
-                        (ONE, (first - first_hat + first_bound,)),
-                        (ONE, (first_hat - first_bound,)),
-                    )
-                ),
-                facts=(first - first_hat + first_bound, first_hat - first_bound),
-                model=(
-                    (first, first_hat - first_bound + _slack[1]),
-                    (first_hat, first_bound + _slack[0]),
-                ),
-                scope="all real scores and bounds; the negative sign by symmetry",
-            ),
+            Clause("Ŝ_a − Ŝ_b > B_a + B_b ⇒ S_a > S_b", coq=("Certificate.certified_ranking",)),
+            Clause("|Ŝ| > B fixes the sign of S", coq=("Certificate.certified_sign",)),
         ),
     ),
     Entry(
@@ -262,15 +368,26 @@ ENTRIES = (
         assumptions=("positive-weights",),
         scope=EVERY_N + "; with main:kl, which says Σ w = KL",
         functions=("certificate.divergence", "phi.phi2"),
-        statements=(
-            Statement(
-                name="X6: Σ w = Σ p·t²·φ₂(t)",
-                lhs=S(weight),
-                rhs=S(p * t**2 * phi2),
-                hypotheses=(TAYLOR,),
-                nonzero=(D,),
-                model=((p, weights), *TAYLOR_MODEL),
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="X6: Σ w = Σ p·t²·φ₂(t)",
+                        lhs=S(weight),
+                        rhs=S(p * t**2 * phi2),
+                        hypotheses=(TAYLOR,),
+                        links=TAYLOR_LINKS[:1],
+                        nonzero=(D,),
+                        model=CERTIFICATE_MODEL,
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=(
+                    "Certificate.kl_phi2",
+                    "Phi.phi2E",
+                    "Phi.phi2_ge0",
+                ),
             ),
         ),
     ),

@@ -7,18 +7,20 @@ from fractions import Fraction
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
-from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
+from proofs.entry import Clause, Entry, Kind
+from proofs.prover.links import Link
 from proofs.prover.rational import Environment
-from proofs.prover.statements import EVERY_N, MATRICES, Matrices, Sampler, Statement
-from proofs.prover.sums import Hypothesis, Index, S
+from proofs.prover.statements import EVERY_N, MATRICES, Elementary, Matrices, Sampler, Statement
+from proofs.prover.syntax import Hypothesis, Index, Letter, S
 from proofs.prover.vocabulary import (
     ONE,
     ZERO,
+    one_key,
     v,
 )
-from proofs.topics.joint import N
+from proofs.topics.joint import COUNT, N
+from proofs.topics.phi import divided, t as scalar
+from proofs.topics.rotary import RELATIVE, J, omega, start, stop, turn
 
 # One query: scores s, e = e^s, f = φ₁(s), c = f/Z, uniform mean μ.
 s, f = Index("s"), Index("f")
@@ -27,9 +29,8 @@ Z, tau = sp.symbols("Z tau", positive=True)
 mu = sp.Symbol("mu", real=True)
 SCORES: Hypothesis = (e, 1 + s * f)
 MEAN: Hypothesis = (S(v), N * mu)
-COUNT: Hypothesis = (S(ONE), N)
-# Z = Σ e^s = N + Σ s·φ₁(s): proved below as the normaliser.
-NORMALISER: Hypothesis = (S(s * f), Z - N)
+TOTAL: Hypothesis = (S(e), Z)
+SCORE_LINK = divided(SCORES, s, f, {e: sp.exp(scalar)}, -ONE)
 
 
 def _divided(env: Environment, _: random.Random) -> list[Fraction]:
@@ -46,6 +47,10 @@ K = Letter("K", "m+1", "1")
 L, k = Letter("L", "m+1", "d"), Letter("k", "d", "1", indexed=True)
 W, bias, W_hat = Letter("W_q", "m", "d"), Letter("b_q", "1", "d"), Letter("What_q", "m+1", "d")
 R = Letter("R_i^T", "d", "d")
+# u = (x, 1) and Ŵ = (W; b) coordinate by coordinate, the last coordinate by its indicator.
+last, x, u = Index("1_last", idempotent=True), Index("x"), Index("u")
+W_rows, W_hat_rows = (Letter(name, "1", "d", indexed=True) for name in ("W_i", "What_i"))
+k_j = Letter("k_j", "d", "1")
 PAIRING: Hypothesis = (u_row * a, s)
 
 
@@ -66,7 +71,8 @@ IDENTITY = Statement(
     name="eq:identity coordinate: y = μ + Σ c·s·(v − μ), c = φ₁(s)/Z",
     lhs=S(e * v) / Z,
     rhs=mu + S(f / Z * s * (v - mu)),
-    hypotheses=(SCORES, MEAN, NORMALISER, COUNT),
+    hypotheses=(SCORES, MEAN, TOTAL, COUNT),
+    links=(SCORE_LINK,),
     nonzero=(Z,),
     model=SCORE_MODEL,
     scope=EVERY_N,
@@ -76,7 +82,8 @@ STEP = Statement(
     lhs=S(e * values) / Z,
     rhs=mean + u_row * S(f / Z * a * (values - mean)),
     method=Matrices(),
-    hypotheses=(PAIRING, SCORES, (S(values), N * mean), NORMALISER),
+    hypotheses=(PAIRING, SCORES, (S(values), N * mean), TOTAL, COUNT),
+    links=(SCORE_LINK,),
     nonzero=(Z,),
     model=MATRIX_MODEL,
     scope=f"every N; {MATRICES}",
@@ -97,6 +104,7 @@ GRADIENT = Statement(
 WkT, Wv = Letter("W_k^T", "d", "m"), Letter("W_v", "m", "r")
 Rj, Rji = Letter("R_j", "d", "d", indexed=True), Letter("R_j-i", "d", "d", indexed=True)
 xj, xj_row = Letter("x_j", "m", "1", indexed=True), Letter("x_j^T", "1", "m", indexed=True)
+ROTATED: Hypothesis = (R * Rj, Rji)
 small = sp.Symbol("h", real=True)
 limit = S(sp.exp(small * s) * v) / S(sp.exp(small * s))
 
@@ -109,19 +117,31 @@ ENTRIES = (
         assumptions=("affine-scores",),
         scope=MATRICES,
         functions=("effective.affine_features",),
-        statements=(
-            Statement(
-                name="eq:features: (xᵀW_q + b_q)·R_iᵀ·k/τ = uᵀ·(Ŵ_q·R_iᵀ·k/τ)",
-                lhs=(x_row * W + bias) * R * k / tau,
-                rhs=u_row * (W_hat * R * k / tau),
-                method=Matrices(),
-                hypotheses=((u_row * W_hat, x_row * W + bias),),
-                nonzero=(tau,),
-                model=(
-                    (u_row, lambda env, _: Matrix([[*env[x_row].rows[0], env[N] ** 0]])),
-                    (W_hat, lambda env, _: Matrix([*env[W].rows, *env[bias].rows])),
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:features: (Σ_i x_i·W_i + b_q)·R_iᵀ·k/τ = Σ_i u_i·(Ŵ_i·R_iᵀ·k/τ)",
+                        lhs=(S((1 - last) * x * W_rows) + bias) * R * k_j / tau,
+                        rhs=S(u * W_hat_rows * R * k_j) / tau,
+                        method=Matrices(),
+                        hypotheses=(
+                            (u, (1 - last) * x + last),
+                            (W_hat_rows, (1 - last) * W_rows + last * bias),
+                            (S(last), ONE),
+                        ),
+                        nonzero=(tau,),
+                        model=(
+                            (last, one_key),
+                            (u, (1 - last) * x + last),
+                            (W_hat_rows, (1 - last) * W_rows + last * bias),
+                        ),
+                        scope="every input width (the index is the augmented coordinate, the last one "
+                        f"being 1); {MATRICES}",
+                    ),
                 ),
-                scope=MATRICES + "; the hypothesis is the block product with u = (x, 1)",
+                coq=("Effective.features",),
             ),
         ),
     ),
@@ -134,17 +154,27 @@ ENTRIES = (
         assumptions=("attended", "finite-scores", "affine-scores"),
         scope=f"{EVERY_N}; {MATRICES}",
         functions=("effective.effective_weights",),
-        statements=(
-            Statement(
-                name="eq:identity normaliser: Σ e^s = N + Σ s·φ₁(s)",
-                lhs=S(e),
-                rhs=N + S(s * f),
-                hypotheses=(SCORES, COUNT),
-                model=SCORE_MODEL,
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:identity normaliser: Σ e^s = N + Σ s·φ₁(s)",
+                        lhs=S(e),
+                        rhs=N + S(s * f),
+                        hypotheses=(SCORES, COUNT),
+                        links=(SCORE_LINK,),
+                        model=SCORE_MODEL,
+                        scope=EVERY_N,
+                    ),
+                    IDENTITY,
+                    STEP,
+                ),
+                coq=(
+                    "Effective.mean_centred",
+                    "Effective.identity",
+                ),
             ),
-            IDENTITY,
-            STEP,
         ),
     ),
     Entry(
@@ -155,7 +185,35 @@ ENTRIES = (
         assumptions=("attended", "affine-scores", "frozen-coefficients"),
         scope=f"{EVERY_N}; c > 0 from the positive integrand of φ₁ (Coq)",
         functions=("effective.effective_weights", "effective.unit_gradient_step"),
-        statements=(IDENTITY, STEP, GRADIENT),
+        clauses=(
+            Clause(
+                "y = μ + uᵀΔM",
+                statements=(
+                    IDENTITY,
+                    STEP,
+                ),
+                coq=(
+                    "Effective.effective",
+                    "Effective.identity",
+                ),
+            ),
+            Clause(
+                "ΔM = −∇E(0)",
+                statements=(GRADIENT,),
+                coq=(
+                    "Effective.gradient_step",
+                    "Effective.effective_gradient",
+                ),
+            ),
+            Clause(
+                "c = φ₁(s)/Z > 0",
+                coq=(
+                    "Effective.coef_gt0",
+                    "Phi.phi1_gt0",
+                ),
+            ),
+            Clause("rank ΔM ≤ d", coq=("Effective.rank_bound",)),
+        ),
     ),
     Entry(
         label="eq:original",
@@ -165,16 +223,36 @@ ENTRIES = (
         assumptions=("affine-scores", "bias-free"),
         scope=f"every N; {MATRICES}",
         functions=("effective.effective_weights", "effective.affine_features"),
-        statements=(
-            Statement(
-                name="eq:original: R_iᵀ·R_j = R(p_j − p_i) inside the sum",
-                lhs=S(f / Z * W * R * Rj * WkT * xj / tau * (xj_row * Wv - mean)),
-                rhs=S(f * W * Rji * WkT * xj * (xj_row * Wv - mean)) / (tau * Z),
-                method=Matrices(),
-                hypotheses=((R * Rj, Rji),),
-                nonzero=(tau, Z),
-                model=((Rji, R * Rj),),
-                scope=f"every N; {MATRICES}; the hypothesis is eq:rotation",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:original: R_iᵀ·R_j = R(p_j − p_i) inside the sum",
+                        lhs=S(f / Z * W * R * Rj * WkT * xj / tau * (xj_row * Wv - mean)),
+                        rhs=S(f * W * Rji * WkT * xj * (xj_row * Wv - mean)) / (tau * Z),
+                        method=Matrices(),
+                        hypotheses=(ROTATED,),
+                        links=(
+                            Link(
+                                RELATIVE,
+                                hypothesis=ROTATED,
+                                meaning={
+                                    R: sp.cos(omega * start) - sp.sin(omega * start) * J,
+                                    Rj: turn(omega * stop),
+                                    Rji: turn(omega * (stop - start)),
+                                },
+                            ),
+                        ),
+                        nonzero=(tau, Z),
+                        model=((Rji, R * Rj),),
+                        scope=f"every N; {MATRICES}; the rotations are block diagonals of planes",
+                    ),
+                ),
+                coq=(
+                    "Reuse.original",
+                    "Reuse.original_rope",
+                ),
             ),
         ),
     ),
@@ -186,7 +264,18 @@ ENTRIES = (
         assumptions=("frozen-coefficients",),
         scope="every N, every entry of B",
         functions=("effective.unit_gradient_step",),
-        statements=(GRADIENT,),
+        clauses=(
+            Clause(
+                "",
+                statements=(GRADIENT,),
+                coq=(
+                    "Analysis.quadratic_derive",
+                    "Effective.energy_expansion",
+                    "Effective.gradient_step",
+                    "Effective.effective_gradient",
+                ),
+            ),
+        ),
     ),
     Entry(
         label="unlabelled:rank-factor",
@@ -198,25 +287,38 @@ ENTRIES = (
         assumptions=("fixed-bank", "affine-scores"),
         scope=f"the two factorisations: every N; {MATRICES}. The bounds on the rank are Coq's.",
         functions=("effective.effective_weights", "effective.numerical_rank"),
-        statements=(
-            Statement(
-                name="U5 keys: Σ c·a·(v − μ) = Σ (c·a − K)·(v − μ) for every fixed K",
-                lhs=S(c * a * (values - mean)),
-                rhs=S((c * a - K) * (values - mean)),
-                method=Matrices(),
-                hypotheses=((S(values), N * mean), COUNT),
-                model=((mean, S(values) / S(ONE)), (N, S(ONE))),
-                scope=f"every N; {MATRICES}; K = c₀·a₀ removes one of the N terms",
+        clauses=(
+            Clause(
+                "ΔM = L·T with T = Σ c·k̃ᵀ(v − μ)",
+                statements=(
+                    Statement(
+                        name="U5: Σ c·a·(v − μ) = L·Σ c·k·(v − μ) with a = L·k",
+                        lhs=S(c * a * (values - mean)),
+                        rhs=L * S(c * k * (values - mean)),
+                        method=Matrices(),
+                        hypotheses=((a, L * k),),
+                        model=((a, L * k),),
+                        scope=f"every N; {MATRICES}",
+                    ),
+                ),
+                coq=("Effective.factorisation",),
             ),
-            Statement(
-                name="U5: Σ c·a·(v − μ) = L·Σ c·k·(v − μ) with a = L·k",
-                lhs=S(c * a * (values - mean)),
-                rhs=L * S(c * k * (values - mean)),
-                method=Matrices(),
-                hypotheses=((a, L * k),),
-                model=((a, L * k),),
-                scope=f"every N; {MATRICES}",
+            Clause(
+                "ΔM = Σ (c·a − K)·(v − μ) for every K, so that one of the N terms can be removed",
+                statements=(
+                    Statement(
+                        name="U5 keys: Σ c·a·(v − μ) = Σ (c·a − K)·(v − μ) for every fixed K",
+                        lhs=S(c * a * (values - mean)),
+                        rhs=S((c * a - K) * (values - mean)),
+                        method=Matrices(),
+                        hypotheses=((S(values), N * mean), COUNT),
+                        model=((mean, S(values) / S(ONE)), (N, S(ONE))),
+                        scope=f"every N; {MATRICES}; K = c₀·a₀ removes one of the N terms",
+                    ),
+                ),
             ),
+            Clause("rank ΔM ≤ d", coq=("Effective.rank_bound",)),
+            Clause("rank ΔM ≤ min(d, N − 1, r, m + 1)", coq=("Effective.rank_sharp",)),
         ),
     ),
     Entry(
@@ -228,34 +330,44 @@ ENTRIES = (
         assumptions=("attended",),
         scope=EVERY_N + "; the value and the first derivative along scores h·s at h = 0",
         functions=("effective.effective_weights",),
-        statements=(
-            Statement(
-                name="U6 coefficient: 1/Σ e^{hs} at h = 0 is 1/N (and φ₁(0) = 1, eq:rho)",
-                lhs=sp.Subs(1 / S(sp.exp(small * s)), small, 0),
-                rhs=1 / N,
-                hypotheses=(COUNT,),
-                nonzero=(N, S(ONE)),
-                model=SCORE_MODEL,
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "at vanishing scores 1/Z = 1/N and y = μ, and the derivative along h·s is Σ s·(v − μ)/N",
+                statements=(
+                    Statement(
+                        name="U6 coefficient: 1/Σ e^{hs} at h = 0 is 1/N (and φ₁(0) = 1, eq:rho)",
+                        lhs=sp.Subs(1 / S(sp.exp(small * s)), small, 0),
+                        rhs=1 / N,
+                        method=Elementary(),
+                        hypotheses=(COUNT,),
+                        nonzero=(N, S(ONE)),
+                        model=SCORE_MODEL,
+                        scope=EVERY_N,
+                    ),
+                    Statement(
+                        name="U6 readout: the derivative at h = 0 is Σ s·(v − μ)/N",
+                        lhs=sp.Subs(sp.Derivative(limit, small), small, 0),
+                        rhs=S(s * (v - mu)) / N,
+                        method=Elementary(),
+                        hypotheses=(MEAN, COUNT),
+                        nonzero=(N, S(ONE)),
+                        model=SCORE_MODEL,
+                        scope=EVERY_N,
+                    ),
+                    Statement(
+                        name="U6 start: the readout at h = 0 is μ",
+                        lhs=sp.Subs(limit, small, 0) - mu,
+                        rhs=ZERO,
+                        method=Elementary(),
+                        hypotheses=(MEAN, COUNT),
+                        nonzero=(S(ONE),),
+                        model=SCORE_MODEL,
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=("Expansions.first_order_readout",),
             ),
-            Statement(
-                name="U6 readout: the derivative at h = 0 is Σ s·(v − μ)/N",
-                lhs=sp.Subs(sp.Derivative(limit, small), small, 0),
-                rhs=S(s * (v - mu)) / N,
-                hypotheses=(MEAN, COUNT),
-                nonzero=(N, S(ONE)),
-                model=SCORE_MODEL,
-                scope=EVERY_N,
-            ),
-            Statement(
-                name="U6 start: the readout at h = 0 is μ",
-                lhs=sp.Subs(limit, small, 0) - mu,
-                rhs=ZERO,
-                hypotheses=(MEAN, COUNT),
-                nonzero=(N, S(ONE)),
-                model=SCORE_MODEL,
-                scope=EVERY_N,
-            ),
+            Clause("c → 1/N as the scores vanish", coq=("Expansions.coefficient_limit",)),
         ),
     ),
 )

@@ -5,19 +5,42 @@ The index is the head; g is the baseline gradient of the margin at the combined 
 
 from __future__ import annotations
 
-from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.statements import MATRICES, Matrices, Statement
-from proofs.prover.sums import S
+from proofs.prover.syntax import Letter, S
+from proofs.prover.vocabulary import ONE
+from proofs.topics.effective import first_entries
+from proofs.topics.joint import (
+    COUNT,
+    ENDPOINT_LINKS,
+    NORMALISERS,
+    Z0,
+    Z1,
+    N,
+    divided_scores,
+    e0,
+    e1,
+    f0,
+    f1,
+    s0,
+    s1,
+)
 
 dy, W = Letter("Dy", "1", "r", indexed=True), Letter("W_o", "r", "m", indexed=True)
 y = Letter("y", "1", "r", indexed=True)
 g = Letter("g", "m", "1")
 HEADS = f"every number of heads; {MATRICES}"
 
-u_row, DM1, DM0 = Letter("u^T", "1", "m"), Letter("DM'", "m", "r"), Letter("DM", "m", "r")
-mu1, mu0, y1, y0 = (Letter(name, "1", "r") for name in ("mu'", "mu", "y'", "y0"))
-K, V, C = (Letter(name, "1", "r") for name in ("K_f", "V_0", "C_KV"))
+# Both endpoints with their features a, scores uᵀa, effective weights ΔM = Σ φ₁(s)/Z·a·(v − μ), and parts.
+u_row = Letter("u^T", "1", "m+1")
+a0, a1 = (Letter(name, "m+1", "1", indexed=True) for name in ("a0", "a1"))
+v, eps = (Letter(name, "1", "r", indexed=True) for name in ("v", "eps"))
+mu0, mu1 = (Letter(name, "1", "r") for name in ("mu", "mu'"))
+DM0 = S(f0 / Z0 * a0 * (v - mu0))
+DM1 = S(f1 / Z1 * a1 * (v + eps - mu1))
+moved = e1 / Z1 - e0 / Z0
+K = S(moved * v) - S(moved) * S(e0 * v) / Z0
+V, C = S(e0 * eps) / Z0, S(moved * eps)
 G = Letter("G", "r", "1")
 
 ENTRIES = (
@@ -29,13 +52,19 @@ ENTRIES = (
         assumptions=("linear-readout",),
         scope=HEADS + "; the score computed for the combined write equals the sum of head scores",
         functions=("margin.project", "margin.contract"),
-        statements=(
-            Statement(
-                name="main:scorecandidate: (Σ_h Δy_h·W_h)·g = Σ_h (Δy_h·W_h·g)",
-                lhs=S(dy * W) * g,
-                rhs=S(dy * W * g),
-                method=Matrices(),
-                scope=HEADS,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="main:scorecandidate: (Σ_h Δy_h·W_h)·g = Σ_h (Δy_h·W_h·g)",
+                        lhs=S(dy * W) * g,
+                        rhs=S(dy * W * g),
+                        method=Matrices(),
+                        scope=HEADS,
+                    ),
+                ),
+                coq=("Joint.head_scores",),
             ),
         ),
     ),
@@ -47,13 +76,19 @@ ENTRIES = (
         assumptions=("linear-readout",),
         scope=HEADS + "; the write changes by the sum of projected responses",
         functions=("margin.project", "margin.contract"),
-        statements=(
-            Statement(
-                name="eq:marginprediction: (o' − o)·g = Σ_h Δy_h·W_h·g",
-                lhs=(S((y + dy) * W) - S(y * W)) * g,
-                rhs=S(dy * W * g),
-                method=Matrices(),
-                scope=HEADS,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:marginprediction: (o' − o)·g = Σ_h Δy_h·W_h·g",
+                        lhs=(S((y + dy) * W) - S(y * W)) * g,
+                        rhs=S(dy * W * g),
+                        method=Matrices(),
+                        scope=HEADS,
+                    ),
+                ),
+                coq=("Joint.head_scores",),
             ),
         ),
     ),
@@ -65,15 +100,40 @@ ENTRIES = (
         assumptions=("linear-readout", "affine-scores", "same-count"),
         scope=MATRICES + "; from eq:identity at both ends and main:joint",
         functions=("joint.decompose", "margin.contract", "margin.project"),
-        statements=(
-            Statement(
-                name="eq:jointpredictor: both coordinates give the same prediction",
-                lhs=((mu1 - mu0) + u_row * (DM1 - DM0)) * G,
-                rhs=(K + V + C) * G,
-                method=Matrices(),
-                hypotheses=((u_row * DM1, y1 - mu1), (u_row * DM0, y0 - mu0), (K, y1 - y0 - V - C)),
-                model=((y1, mu1 + u_row * DM1), (y0, mu0 + u_row * DM0), (K, y1 - y0 - V - C)),
-                scope=MATRICES,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:jointpredictor: both coordinates give the same prediction",
+                        lhs=((mu1 - mu0) + u_row * (DM1 - DM0)) * G,
+                        rhs=(K + V + C) * G,
+                        method=Matrices(),
+                        hypotheses=(
+                            (u_row * a0, s0),
+                            (u_row * a1, s1),
+                            *NORMALISERS,
+                            (S(v), N * mu0),
+                            (S(eps), N * (mu1 - mu0)),
+                            COUNT,
+                        ),
+                        links=ENDPOINT_LINKS,
+                        nonzero=(Z0, Z1),
+                        model=(
+                            (s0, first_entries(u_row * a0)),
+                            (s1, first_entries(u_row * a1)),
+                            (f0, divided_scores(e0, s0)),
+                            (f1, divided_scores(e1, s1)),
+                            (Z0, S(e0)),
+                            (Z1, S(e1)),
+                            (N, S(ONE)),
+                            (mu0, S(v) / S(ONE)),
+                            (mu1, (S(v) + S(eps)) / S(ONE)),
+                        ),
+                        scope=f"every N; {MATRICES}",
+                    ),
+                ),
+                coq=("Reuse.joint_predictor",),
             ),
         ),
     ),

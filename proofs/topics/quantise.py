@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.statements import Nonnegative, Statement
 from proofs.prover.vocabulary import HALF
 
@@ -23,7 +23,7 @@ def _error(sign: int) -> Statement:
         relation="≤",
         method=Nonnegative(((scale, (HALF - sign * part,)),)),
         hypotheses=((entry, scale * (code + part)),),
-        facts=(HALF - part, HALF + part),
+        facts=(HALF - sign * part,),
         model=(
             (part, lambda _, generator: Fraction(generator.randint(-5, 5), 10)),
             (entry, scale * (code + part)),
@@ -39,7 +39,7 @@ def _range(sign: int) -> Statement:
         rhs=largest * top,
         relation="≤",
         method=Nonnegative(((top, (largest - sign * entry,)),)),
-        facts=(largest - entry, largest + entry),
+        facts=(largest - sign * entry,),
         model=((largest, lambda env, _: abs(env[entry]) + 1),),
         scope="every entry, with a = M/(2^(b−1) − 1)",
     )
@@ -57,38 +57,38 @@ ENTRIES = (
         scope="the algebra of scale and codes; that rounding moves by at most ½ and keeps an "
         "interval with integer ends is the definition of round, and is not proved here",
         functions=("quantise.quantise",),
-        statements=(
-            Statement(
-                name="U20 top code: M/a = 2^(b−1) − 1",
-                lhs=largest / scale,
-                rhs=top,
-                hypotheses=((largest, scale * top),),
-                nonzero=(scale,),
-                model=((largest, scale * top),),
-                scope="every b ≥ 2",
+        clauses=(
+            Clause(
+                "x/a = k + f with |f| ≤ ½ gives |x − a·k| ≤ a/2, and |x| ≤ M gives |x|·L ≤ M·L",
+                statements=(
+                    _error(1),
+                    _error(-1),
+                    _range(1),
+                    _range(-1),
+                ),
             ),
-            Statement(
-                name="U20 again: a vector with a top code keeps its scale",
-                lhs=scale * code / top,
-                rhs=scale,
-                hypotheses=((code, top),),
-                nonzero=(top,),
-                model=((code, top),),
-                scope="the largest entry has the top code",
+            Clause(
+                "nearest-integer rounding exists and fixes the integers",
+                coq=(
+                    "Restoration.nearest_exists",
+                    "Restoration.round_int",
+                ),
             ),
-            Statement(
-                name="U20 codes: quantising a·k again gives the code k",
-                lhs=entry / scale,
-                rhs=code,
-                hypotheses=((entry, scale * code),),
-                nonzero=(scale,),
-                model=((entry, scale * code),),
-                scope="every code",
+            Clause(
+                "|x − Q(x)| ≤ a/2",
+                coq=(
+                    "Restoration.quantise_error",
+                    "Restoration.quantise_bounds",
+                ),
             ),
-            _error(1),
-            _error(-1),
-            _range(1),
-            _range(-1),
+            Clause("codes within ±(2^{b−1} − 1)", coq=("Restoration.code_range",)),
+            Clause(
+                "Q(Q(x)) = Q(x)",
+                coq=(
+                    "Restoration.scale_quantise",
+                    "Restoration.quantise_idempotent",
+                ),
+            ),
         ),
     ),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.statements import EVERY_N, MATRICES, Matrices, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.prover.vocabulary import ONE, v
 
 e = Index("e", positive=True)  # e^s
@@ -28,13 +27,18 @@ ENTRIES = (
         kind=Kind.DEFINITION,
         scope=MATRICES + "; that the map is affine",
         functions=("effective.affine_features",),
-        statements=(
-            Statement(
-                name="eq:projections: (x + h)ᵀW + b − (xᵀW + b) = hᵀW",
-                lhs=(x_row + h_row) * W + bias - (x_row * W + bias),
-                rhs=h_row * W,
-                method=Matrices(),
-                scope=MATRICES,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:projections: (x + h)ᵀW + b − (xᵀW + b) = hᵀW",
+                        lhs=(x_row + h_row) * W + bias - (x_row * W + bias),
+                        rhs=h_row * W,
+                        method=Matrices(),
+                        scope=MATRICES,
+                    ),
+                ),
             ),
         ),
     ),
@@ -46,23 +50,27 @@ ENTRIES = (
         assumptions=("attended", "finite-scores"),
         scope=EVERY_N + "; the weights sum to one and centred values sum to zero",
         functions=("readout.Readout", "readout.freeze"),
-        statements=(
-            Statement(
-                name="eq:attention mass: Σ e^s/Z = 1",
-                lhs=S(e / Z),
-                rhs=ONE,
-                hypotheses=((S(e), Z),),
-                nonzero=(Z,),
-                model=((Z, S(e)),),
-                scope=EVERY_N,
-            ),
-            Statement(
-                name="eq:attention mean: Σ (v − μ) = 0",
-                lhs=S(v - mu),
-                rhs=sp.Integer(0),
-                hypotheses=((S(v), N * mu), (S(ONE), N)),
-                model=((N, S(ONE)), (mu, S(v) / S(ONE))),
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:attention mass: Σ e^s/Z = 1",
+                        lhs=S(e / S(e)),
+                        rhs=ONE,
+                        nonzero=(S(e),),
+                        scope=EVERY_N,
+                    ),
+                    Statement(
+                        name="eq:attention mean: Σ (v − μ) = 0",
+                        lhs=S(v - mu),
+                        rhs=sp.Integer(0),
+                        hypotheses=((S(v), N * mu), (S(ONE), N)),
+                        model=((N, S(ONE)), (mu, S(v) / S(ONE))),
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=("Prelude.softmax_distribution",),
             ),
         ),
     ),
@@ -75,14 +83,23 @@ ENTRIES = (
         assumptions=("attended", "finite-scores"),
         scope=EVERY_N,
         functions=("readout.Readout", "readout.freeze"),
-        statements=(
-            Statement(
-                name="U17: (Σ e^s·v + E_s·v_s)/(Z + E_s) = (1 − π)·y_prefix + π·v_s",
-                lhs=(S(e * v) + own * self_value) / (Z + own),
-                rhs=(1 - mass) * prefix + mass * self_value,
-                nonzero=(Z, Z + own),
-                model=((Z, S(e)),),
-                scope=EVERY_N,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="U17: (Σ e^s·v + E_s·v_s)/(Z + E_s) = (1 − π)·y_prefix + π·v_s",
+                        lhs=(S(e * v) + own * self_value) / (Z + own),
+                        rhs=(1 - mass) * prefix + mass * self_value,
+                        nonzero=(Z, Z + own),
+                        model=((Z, S(e)),),
+                        scope=EVERY_N,
+                    ),
+                ),
+                coq=(
+                    "Deletion.split_readout",
+                    "Deletion.prefix_self",
+                ),
             ),
         ),
     ),

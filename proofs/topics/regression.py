@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.statements import Nonnegative, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import ONE, ZERO
 
 # Two generic input coordinates beside each other; targets τ.
@@ -30,15 +30,21 @@ ENTRIES = (
         kind=Kind.EQUALITY,
         scope="every N, every input width (one generic coordinate beside another)",
         functions=("regression.regression_step",),
-        statements=(
-            Statement(
-                name="eq:independentgd: −η·∂L/∂w₁ at w = 0 is η·g₁",
-                lhs=-rate * sp.Subs(sp.Derivative(loss, w1), (w1, w2), (0, 0)),
-                rhs=rate * g1,
-                hypotheses=gradient,
-                nonzero=(N,),
-                model=MODEL,
-                scope="every N",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:independentgd: −η·∂L/∂w₁ at w = 0 is η·g₁",
+                        lhs=-rate * sp.Subs(sp.Derivative(loss, w1), (w1, w2), (0, 0)),
+                        rhs=rate * g1,
+                        hypotheses=gradient[:1],
+                        nonzero=(N,),
+                        model=MODEL,
+                        scope="every N",
+                    ),
+                ),
+                coq=("Regression.descent_step",),
             ),
         ),
     ),
@@ -50,23 +56,35 @@ ENTRIES = (
         assumptions=("nonzero-total",),
         scope="every number of predictions; Σh² > 0, since otherwise every η is a minimum",
         functions=("regression.aligned_rate",),
-        statements=(
-            Statement(
-                name="eq:alignedeta interior: the loss is least at Σfh/Σh², by a square",
-                lhs=S((f - rate * h) ** 2) - S((f - best * h) ** 2),
-                rhs=S(h**2) * (rate - best) ** 2,
-                nonzero=(S(h**2),),
-                scope="every number of predictions",
+        clauses=(
+            Clause(
+                "Σ (f − ηh)² is least at Σfh/Σh², by the square Σh²·(η − Σfh/Σh²)², and with Σfh ≤ 0 at 0",
+                statements=(
+                    Statement(
+                        name="eq:alignedeta interior: the loss is least at Σfh/Σh², by a square",
+                        lhs=S((f - rate * h) ** 2) - S((f - best * h) ** 2),
+                        rhs=S(h**2) * (rate - best) ** 2,
+                        nonzero=(S(h**2),),
+                        scope="every number of predictions",
+                    ),
+                    Statement(
+                        name="eq:alignedeta boundary: with Σfh ≤ 0 no η ≥ 0 beats 0",
+                        lhs=S(f**2),
+                        rhs=S((f - rate * h) ** 2),
+                        relation="≤",
+                        method=Nonnegative(((rate**2, (h**2,)), (2 * rate, (-S(f * h),)))),
+                        facts=(-S(f * h),),
+                        model=((f, -h * lean),),
+                        scope="every number of predictions",
+                    ),
+                ),
             ),
-            Statement(
-                name="eq:alignedeta boundary: with Σfh ≤ 0 no η ≥ 0 beats 0",
-                lhs=S(f**2),
-                rhs=S((f - rate * h) ** 2),
-                relation="≤",
-                method=Nonnegative(((rate**2, (h**2,)), (2 * rate, (-S(f * h),)))),
-                facts=(-S(f * h),),
-                model=((f, -h * lean),),
-                scope="every number of predictions",
+            Clause(
+                "η* = max(0, Σfh/Σh²) is the only minimiser over η ≥ 0",
+                coq=(
+                    "Regression.aligned_eta",
+                    "Regression.aligned_unique",
+                ),
             ),
         ),
     ),
@@ -78,30 +96,37 @@ ENTRIES = (
         kind=Kind.EQUALITY,
         scope="every N, every input width (one generic coordinate beside another)",
         functions=("regression.regression_step",),
-        statements=(
-            Statement(
-                name="U23 Jacobian: ∂/∂x₁ of η·xᵀg is η·g₁",
-                lhs=sp.Derivative(rate * (q1 * g1 + q2 * g2), q1),
-                rhs=rate * g1,
-                scope="one generic coordinate",
-            ),
-            Statement(
-                name="U23 control: η·Σ (x·x_j)·τ_j/N = η·xᵀg",
-                lhs=rate * S((q1 * x1 + q2 * x2) * target) / N,
-                rhs=rate * (q1 * g1 + q2 * g2),
-                hypotheses=gradient,
-                nonzero=(N,),
-                model=MODEL,
-                scope="every N",
-            ),
-            Statement(
-                name="U23 Jacobian of the control: ∂/∂x₁ is η·g₁ too",
-                lhs=sp.Derivative(rate * S((q1 * x1 + q2 * x2) * target) / N, q1) - rate * g1,
-                rhs=ZERO,
-                hypotheses=gradient,
-                nonzero=(N,),
-                model=MODEL,
-                scope="every N",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="U23 Jacobian: ∂/∂x₁ of η·xᵀg is η·g₁",
+                        lhs=sp.Derivative(rate * (q1 * g1 + q2 * g2), q1),
+                        rhs=rate * g1,
+                        scope="one generic coordinate",
+                    ),
+                    Statement(
+                        name="U23 control: η·Σ (x·x_j)·τ_j/N = η·xᵀg",
+                        lhs=rate * S((q1 * x1 + q2 * x2) * target) / N,
+                        rhs=rate * (q1 * g1 + q2 * g2),
+                        hypotheses=gradient,
+                        nonzero=(N,),
+                        model=MODEL,
+                        scope="every N",
+                    ),
+                    Statement(
+                        name="U23 Jacobian of the control: ∂/∂x₁ is η·g₁ too",
+                        lhs=sp.Derivative(rate * S((q1 * x1 + q2 * x2) * target) / N, q1)
+                        - rate * g1,
+                        rhs=ZERO,
+                        hypotheses=gradient[:1],
+                        nonzero=(N,),
+                        model=MODEL,
+                        scope="every N",
+                    ),
+                ),
+                coq=("Regression.query_jacobian",),
             ),
         ),
     ),

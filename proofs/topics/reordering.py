@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from proofs.entry import Entry, Kind
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.prover.vocabulary import ONE
 
 o00, o01, o10, o11 = (Index(name) for name in ("o00", "o01", "o10", "o11"))
@@ -21,14 +21,20 @@ ENTRIES = (
         kind=Kind.EQUALITY,
         scope="every coordinate of every readout",
         functions=("reordering.phase_context",),
-        statements=(
-            Statement(
-                name="eq:phasecontent: o¹¹ − o⁰⁰ = Φ + C + J",
-                lhs=o11 - o00,
-                rhs=Phi + C + J,
-                hypotheses=PARTS,
-                model=PARTS,
-                scope="every coordinate",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:phasecontent: o¹¹ − o⁰⁰ = Φ + C + J",
+                        lhs=o11 - o00,
+                        rhs=Phi + C + J,
+                        hypotheses=PARTS,
+                        model=PARTS,
+                        scope="every coordinate",
+                    ),
+                ),
+                coq=("Reordering.phase_content",),
             ),
         ),
     ),
@@ -41,13 +47,19 @@ ENTRIES = (
         assumptions=("nonzero-total",),
         scope="every number of readouts and coordinates (the index runs over both)",
         functions=("reordering.signed_projections",),
-        statements=(
-            Statement(
-                name="U18: γ_Φ + γ_C + γ_J = 1",
-                lhs=S(Phi * total) / norm + S(C * total) / norm + S(J * total) / norm,
-                rhs=ONE,
-                nonzero=(norm,),
-                scope="every number of readouts and coordinates",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="U18: γ_Φ + γ_C + γ_J = 1",
+                        lhs=S(Phi * total) / norm + S(C * total) / norm + S(J * total) / norm,
+                        rhs=ONE,
+                        nonzero=(norm,),
+                        scope="every number of readouts and coordinates",
+                    ),
+                ),
+                coq=("Reordering.projections_sum",),
             ),
         ),
     ),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
+from proofs.entry import Clause, Entry, Kind
+from proofs.prover.links import Link
 from proofs.prover.statements import (
     PLANE,
     Antiderivative,
@@ -18,7 +19,7 @@ from proofs.prover.statements import (
     Statement,
     Sums,
 )
-from proofs.prover.sums import Hypothesis
+from proofs.prover.syntax import Hypothesis
 from proofs.prover.vocabulary import HALF, ONE, ZERO, nilpotent, plane_generator
 from proofs.topics.phi import SERIES, B, exp_series, n, series
 
@@ -40,19 +41,50 @@ def turn(angle: sp.Expr) -> sp.Expr:
 
 # A rational point of the unit circle, from a rational half-angle tangent.
 CIRCLE_MODEL = ((c, (1 - half**2) / (1 + half**2)), (s, 2 * half / (1 + half**2)))
+# The coefficients of I and of J in φ₁(θJ).
+EVEN_PART = sp.Integral(sp.cos(u * theta), (u, 0, 1))
+ODD_PART = sp.Integral(sp.sin(u * theta), (u, 0, 1))
+EVEN = Statement(
+    name="main:integrate even part: θ·∫₀¹ cos(uθ) du = sin θ",
+    lhs=theta * EVEN_PART,
+    rhs=sp.sin(theta),
+    method=Antiderivative(sp.sin(u * theta)),
+    scope="every real θ; the coefficient of I in φ₁(θJ)",
+)
+ODD = Statement(
+    name="main:integrate odd part: θ·∫₀¹ sin(uθ) du = 1 − cos θ",
+    lhs=theta * ODD_PART,
+    rhs=1 - sp.cos(theta),
+    method=Antiderivative(-sp.cos(u * theta)),
+    scope="every real θ; the coefficient of J in φ₁(θJ)",
+)
+TURN: tuple[Hypothesis, ...] = ((s, theta * sine), (c, 1 - theta * versine))
 DISPLACEMENT = Statement(
     name="main:central on a plane: θJ·φ₁(θJ) = R(θ) − I, zero frequency included",
     lhs=theta * J * (sine + versine * J),
     rhs=c + s * J - 1,
     method=Elementary(),
-    hypotheses=(QUARTER_TURN, (s, theta * sine), (c, 1 - theta * versine)),
-    model=(*PLANE_MODEL, (s, theta * sine), (c, 1 - theta * versine)),
+    hypotheses=(QUARTER_TURN, *TURN),
+    links=(
+        Link(EVEN, hypothesis=TURN[0], meaning={s: sp.sin(theta), sine: EVEN_PART}, factor=-ONE),
+        Link(ODD, hypothesis=TURN[1], meaning={c: sp.cos(theta), versine: ODD_PART}),
+    ),
+    model=(*PLANE_MODEL, *TURN),
     scope=PLANE + "; no division by θ",
 )
 GENERATOR = Statement(
     name="main:rotation generator: ∂_p R(p) = A·R(p)",
     lhs=sp.Derivative(turn(omega * position), position),
     rhs=omega * J * turn(omega * position),
+    method=Elementary(),
+    hypotheses=(QUARTER_TURN,),
+    model=PLANE_MODEL,
+    scope=PLANE,
+)
+RELATIVE = Statement(
+    name="eq:rotation: R(p_i)ᵀ·R(p_j) = R(p_j − p_i)",
+    lhs=(sp.cos(omega * start) - sp.sin(omega * start) * J) * turn(omega * stop),
+    rhs=turn(omega * (stop - start)),
     method=Elementary(),
     hypotheses=(QUARTER_TURN,),
     model=PLANE_MODEL,
@@ -77,17 +109,31 @@ ENTRIES = (
         scope="any square matrix as a power series, and each plane in closed form; every d by "
         "blocks; zero frequencies included",
         functions=("rotary.displacement", "rotary.phi1_rotary", "rotary.Rotary", "rotary.rotate"),
-        statements=(
-            SERIES,
-            DISPLACEMENT,
-            Statement(
-                name="main:central shift: R(p+δ) − R(p) = (R(δ) − I)·R(p)",
-                lhs=turn(omega * (position + shift)) - turn(omega * position),
-                rhs=(turn(omega * shift) - 1) * turn(omega * position),
-                method=Elementary(),
-                hypotheses=(QUARTER_TURN,),
-                model=PLANE_MODEL,
-                scope=PLANE,
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    SERIES,
+                    DISPLACEMENT,
+                    Statement(
+                        name="main:central shift: R(p+δ) − R(p) = (R(δ) − I)·R(p)",
+                        lhs=turn(omega * (position + shift)) - turn(omega * position),
+                        rhs=(turn(omega * shift) - 1) * turn(omega * position),
+                        method=Elementary(),
+                        hypotheses=(QUARTER_TURN,),
+                        model=PLANE_MODEL,
+                        scope=PLANE,
+                    ),
+                ),
+                coq=(
+                    "Planes.central",
+                    "Planes.rotation_derivative",
+                    "Rotary.rotary_block",
+                    "Rotary.generator",
+                    "Planes.matrix_rho",
+                    "Planes.power_series",
+                    "Series.phi_series",
+                ),
             ),
         ),
     ),
@@ -100,7 +146,23 @@ ENTRIES = (
         scope="each plane; every d by blocks. That a linear initial-value problem has one solution "
         "is standard and not proved here.",
         functions=("rotary.Rotary", "rotary.rotate", "rotary.generator", "rotary.frequency_bands"),
-        statements=(GENERATOR, START),
+        clauses=(
+            Clause(
+                "R' = AR and R(0) = I on each plane",
+                statements=(
+                    GENERATOR,
+                    START,
+                ),
+                coq=("Planes.rotation_zero",),
+            ),
+            Clause(
+                "R(p) = e^{pA} is the only solution, and the sum of the exponential series",
+                coq=(
+                    "Rotary.flow_unique",
+                    "Series.exponential_series",
+                ),
+            ),
+        ),
     ),
     Entry(
         label="main:integrate",
@@ -110,31 +172,31 @@ ENTRIES = (
         assumptions=("fixed-content",),
         scope="each plane with its antiderivative, the series at any square matrix",
         functions=("rotary.displacement", "rotary.phi1_rotary"),
-        statements=(
-            Statement(
-                name="main:integrate on a plane: θJ·∫₀¹ R(uθ) du = R(θ) − I",
-                lhs=theta * J * sp.Integral(turn(u * theta), (u, 0, 1)),
-                rhs=turn(theta) - 1,
-                method=Antiderivative(turn(u * theta)),
-                hypotheses=(QUARTER_TURN,),
-                model=PLANE_MODEL,
-                scope=PLANE + "; no division by θ",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="main:integrate on a plane: θJ·∫₀¹ R(uθ) du = R(θ) − I",
+                        lhs=theta * J * sp.Integral(turn(u * theta), (u, 0, 1)),
+                        rhs=turn(theta) - 1,
+                        method=Antiderivative(turn(u * theta)),
+                        hypotheses=(QUARTER_TURN,),
+                        model=PLANE_MODEL,
+                        scope=PLANE + "; no division by θ",
+                    ),
+                    EVEN,
+                    ODD,
+                    SERIES,
+                ),
+                coq=(
+                    "Planes.central",
+                    "Planes.phi_integral",
+                    "Rotary.integrate",
+                    "Rotary.phi_integral",
+                    "Series.phi_series",
+                ),
             ),
-            Statement(
-                name="main:integrate even part: θ·∫₀¹ cos(uθ) du = sin θ",
-                lhs=theta * sp.Integral(sp.cos(u * theta), (u, 0, 1)),
-                rhs=sp.sin(theta),
-                method=Antiderivative(sp.sin(u * theta)),
-                scope="every real θ; the coefficient of I in φ₁(θJ)",
-            ),
-            Statement(
-                name="main:integrate odd part: θ·∫₀¹ sin(uθ) du = 1 − cos θ",
-                lhs=theta * sp.Integral(sp.sin(u * theta), (u, 0, 1)),
-                rhs=1 - sp.cos(theta),
-                method=Antiderivative(-sp.cos(u * theta)),
-                scope="every real θ; the coefficient of J in φ₁(θJ)",
-            ),
-            SERIES,
         ),
     ),
     Entry(
@@ -146,23 +208,41 @@ ENTRIES = (
         scope="by induction on n, from the step for any constant Aⁿ of the plane; the first "
         "derivative also for any square A as a power series",
         functions=("rotary.tangent", "rotary.generator"),
-        statements=(
-            Statement(
-                name="eq:derivatives step: ∂(Aⁿ·R(p)) = A·Aⁿ·R(p)",
-                lhs=sp.Derivative(power * turn(omega * position), position),
-                rhs=omega * J * power * turn(omega * position),
-                method=Elementary(),
-                hypotheses=(QUARTER_TURN,),
-                model=PLANE_MODEL,
-                scope=PLANE + "; every n",
+        clauses=(
+            Clause(
+                "∂(Aⁿ·R(p)) = A·Aⁿ·R(p) on a plane, the step of the induction",
+                statements=(
+                    Statement(
+                        name="eq:derivatives step: ∂(Aⁿ·R(p)) = A·Aⁿ·R(p)",
+                        lhs=sp.Derivative(power * turn(omega * position), position),
+                        rhs=omega * J * power * turn(omega * position),
+                        method=Elementary(),
+                        hypotheses=(QUARTER_TURN,),
+                        model=PLANE_MODEL,
+                        scope=PLANE + "; every n",
+                    ),
+                ),
+                coq=("Planes.rotation_derivative",),
             ),
-            Statement(
-                name="eq:derivatives series: the derivative of Σ Bⁿ/n! is B·Σ Bⁿ/n!, term by term",
-                lhs=series(n * B**n / sp.factorial(n), first=1),
-                rhs=B * exp_series,
-                method=Series(B),
-                model=((B, nilpotent),),
-                scope="p·∂_p of e^{pA} with B = pA, every square A, every order",
+            Clause(
+                "p·∂_p e^{pA} = pA·e^{pA} as a power series of any square A, term by term",
+                statements=(
+                    Statement(
+                        name="eq:derivatives series: the derivative of Σ Bⁿ/n! is B·Σ Bⁿ/n!, term by term",
+                        lhs=series(n * B**n / sp.factorial(n), first=1),
+                        rhs=B * exp_series,
+                        method=Series(B),
+                        model=((B, nilpotent),),
+                        scope="p·∂_p of e^{pA} with B = pA, every square A, every order",
+                    ),
+                ),
+            ),
+            Clause(
+                "∂_pⁿ z(p) = Aⁿ·z(p) for every n",
+                coq=(
+                    "Planes.rotation_derivatives",
+                    "Rotary.derivatives",
+                ),
             ),
         ),
     ),
@@ -174,15 +254,17 @@ ENTRIES = (
         assumptions=("fixed-content", "even-width"),
         scope="each plane, where Jᵀ = −J; every d by blocks",
         functions=("rotary.rotate", "rotary.Rotary"),
-        statements=(
-            Statement(
-                name="eq:rotation: R(p_i)ᵀ·R(p_j) = R(p_j − p_i)",
-                lhs=(sp.cos(omega * start) - sp.sin(omega * start) * J) * turn(omega * stop),
-                rhs=turn(omega * (stop - start)),
-                method=Elementary(),
-                hypotheses=(QUARTER_TURN,),
-                model=PLANE_MODEL,
-                scope=PLANE,
+        clauses=(
+            Clause(
+                "",
+                statements=(RELATIVE,),
+                coq=(
+                    "Planes.rotation_group",
+                    "Planes.rotation_transpose",
+                    "Planes.rotation_relative",
+                    "Rotary.group_law",
+                    "Rotary.relative_position",
+                ),
             ),
         ),
     ),
@@ -195,38 +277,47 @@ ENTRIES = (
         assumptions=("fixed-content",),
         scope="each plane, squared norms",
         functions=("rotary.chord_norm", "rotary.tangent_norm"),
-        statements=(
-            Statement(
-                name="U1 chord: ‖(R(θ) − I)x‖² = 4 sin²(θ/2)·‖x‖²",
-                lhs=((sp.cos(2 * half) - 1) * x1 - sp.sin(2 * half) * x2) ** 2
-                + (sp.sin(2 * half) * x1 + (sp.cos(2 * half) - 1) * x2) ** 2,
-                rhs=4 * sp.sin(half) ** 2 * (x1**2 + x2**2),
-                method=Elementary(),
-                scope=PLANE + "; h = θ/2",
-            ),
-            Statement(
-                name="U1 tangent: ‖θJx‖² = θ²·‖x‖²",
-                lhs=(-theta * x2) ** 2 + (theta * x1) ** 2,
-                rhs=theta**2 * (x1**2 + x2**2),
-                method=Sums(),
-                scope=PLANE,
-            ),
-            Statement(
-                name="U1 bound: ‖(R(θ) − I)x‖² ≤ 4‖x‖²",
-                lhs=((c - 1) * x1 - s * x2) ** 2 + (s * x1 + (c - 1) * x2) ** 2,
-                rhs=4 * (x1**2 + x2**2),
-                relation="≤",
-                method=Nonnegative(
-                    (
-                        (ONE, ((c + 1) ** 2, x1**2)),
-                        (ONE, ((c + 1) ** 2, x2**2)),
-                        (ONE, (s**2, x1**2)),
-                        (ONE, (s**2, x2**2)),
-                    )
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="U1 chord: ‖(R(θ) − I)x‖² = 4 sin²(θ/2)·‖x‖²",
+                        lhs=((sp.cos(2 * half) - 1) * x1 - sp.sin(2 * half) * x2) ** 2
+                        + (sp.sin(2 * half) * x1 + (sp.cos(2 * half) - 1) * x2) ** 2,
+                        rhs=4 * sp.sin(half) ** 2 * (x1**2 + x2**2),
+                        method=Elementary(),
+                        scope=PLANE + "; h = θ/2",
+                    ),
+                    Statement(
+                        name="U1 tangent: ‖θJx‖² = θ²·‖x‖²",
+                        lhs=(-theta * x2) ** 2 + (theta * x1) ** 2,
+                        rhs=theta**2 * (x1**2 + x2**2),
+                        method=Sums(),
+                        scope=PLANE,
+                    ),
+                    Statement(
+                        name="U1 bound: ‖(R(θ) − I)x‖² ≤ 4‖x‖²",
+                        lhs=((c - 1) * x1 - s * x2) ** 2 + (s * x1 + (c - 1) * x2) ** 2,
+                        rhs=4 * (x1**2 + x2**2),
+                        relation="≤",
+                        method=Nonnegative(
+                            (
+                                (ONE, ((c + 1) ** 2, x1**2)),
+                                (ONE, ((c + 1) ** 2, x2**2)),
+                                (ONE, (s**2, x1**2)),
+                                (ONE, (s**2, x2**2)),
+                            )
+                        ),
+                        hypotheses=(CIRCLE,),
+                        model=CIRCLE_MODEL,
+                        scope=PLANE + "; the gap is ‖(R(θ) + I)x‖²",
+                    ),
                 ),
-                hypotheses=(CIRCLE,),
-                model=CIRCLE_MODEL,
-                scope=PLANE + "; the gap is ‖(R(θ) + I)x‖²",
+                coq=(
+                    "Planes.chord_planes",
+                    "Rotary.chord",
+                ),
             ),
         ),
     ),
@@ -238,28 +329,36 @@ ENTRIES = (
         kind=Kind.EXPANSION,
         scope="the value and the first derivative at θ = 0",
         functions=("response.finite_response", "joint.linear_response"),
-        statements=(
-            Statement(
-                name="U22 response: σ(sin θ) − ½ from the two-key softmax",
-                lhs=sp.exp(sp.sin(theta)) / (sp.exp(sp.sin(theta)) + 1) - HALF,
-                rhs=1 / (1 + sp.exp(-sp.sin(theta))) - HALF,
-                method=Elementary(),
-                nonzero=(sp.exp(sp.sin(theta)) + 1,),
-                scope="every real θ",
-            ),
-            Statement(
-                name="U22 tangent: the derivative of σ(sin θ) − ½ at 0 is ¼",
-                lhs=sp.Subs(sp.Derivative(1 / (1 + sp.exp(-sp.sin(theta))), theta), theta, 0),
-                rhs=HALF**2,
-                method=Elementary(),
-                scope="the point θ = 0",
-            ),
-            Statement(
-                name="U22 start: σ(sin 0) − ½ = 0",
-                lhs=sp.Subs(1 / (1 + sp.exp(-sp.sin(theta))), theta, 0) - HALF,
-                rhs=ZERO,
-                method=Elementary(),
-                scope="the point θ = 0",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="U22 response: σ(sin θ) − ½ from the two-key softmax",
+                        lhs=sp.exp(sp.sin(theta)) / (sp.exp(sp.sin(theta)) + 1) - HALF,
+                        rhs=1 / (1 + sp.exp(-sp.sin(theta))) - HALF,
+                        method=Elementary(),
+                        nonzero=(sp.exp(sp.sin(theta)) + 1,),
+                        scope="every real θ",
+                    ),
+                    Statement(
+                        name="U22 tangent: the derivative of σ(sin θ) − ½ at 0 is ¼",
+                        lhs=sp.Subs(
+                            sp.Derivative(1 / (1 + sp.exp(-sp.sin(theta))), theta), theta, 0
+                        ),
+                        rhs=HALF**2,
+                        method=Elementary(),
+                        scope="the point θ = 0",
+                    ),
+                    Statement(
+                        name="U22 start: σ(sin 0) − ½ = 0",
+                        lhs=sp.Subs(1 / (1 + sp.exp(-sp.sin(theta))), theta, 0) - HALF,
+                        rhs=ZERO,
+                        method=Elementary(),
+                        scope="the point θ = 0",
+                    ),
+                ),
+                coq=("Rotary.figure_tangent",),
             ),
         ),
     ),
@@ -271,15 +370,20 @@ ENTRIES = (
         kind=Kind.EQUALITY,
         scope=PLANE,
         functions=("rotary.displacement",),
-        statements=(
-            Statement(
-                name="X7: R(2h) − I = 2 sin h·(−sin h + cos h·J)",
-                lhs=turn(2 * half) - 1,
-                rhs=2 * sp.sin(half) * (-sp.sin(half) + sp.cos(half) * J),
-                method=Elementary(),
-                hypotheses=(QUARTER_TURN,),
-                model=PLANE_MODEL,
-                scope=PLANE + "; h = θ/2",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="X7: R(2h) − I = 2 sin h·(−sin h + cos h·J)",
+                        lhs=turn(2 * half) - 1,
+                        rhs=2 * sp.sin(half) * (-sp.sin(half) + sp.cos(half) * J),
+                        method=Elementary(),
+                        model=PLANE_MODEL,
+                        scope=PLANE + "; h = θ/2",
+                    ),
+                ),
+                coq=("Rotary.half_angle",),
             ),
         ),
     ),

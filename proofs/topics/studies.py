@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from proofs.entry import Entry, Kind
-from proofs.prover.matrices import Letter
+from proofs.entry import Clause, Entry, Kind
 from proofs.prover.statements import MATRICES, Matrices, Nonnegative, Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.prover.vocabulary import ONE
 
 joint, separate = Index("e_joint"), Index("e_separate")
@@ -31,15 +30,19 @@ ENTRIES = (
         kind=Kind.DEFINITION,
         scope="every number of rows; with equally many spans in each prompt the mean of means is "
         "one mean, so the contrast is the difference of the two MAEs",
-        statements=(
-            Statement(
-                name="eq:jointprimary: the mean difference is the difference of means",
-                lhs=S(joint - separate) / N,
-                rhs=S(joint) / N - S(separate) / N,
-                hypotheses=((S(ONE), N),),
-                nonzero=(N,),
-                model=((N, S(ONE)),),
-                scope="every number of rows",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:jointprimary: the mean difference is the difference of means",
+                        lhs=S(joint - separate) / N,
+                        rhs=S(joint) / N - S(separate) / N,
+                        nonzero=(N,),
+                        model=((N, S(ONE)),),
+                        scope="every number of rows",
+                    ),
+                ),
             ),
         ),
     ),
@@ -50,14 +53,20 @@ ENTRIES = (
         kind=Kind.EQUALITY,
         scope="all real margins",
         functions=("joint.interaction", "margin.contract"),
-        statements=(
-            Statement(
-                name="eq:jointdownstreamfactorial: the four-cell form",
-                lhs=effect_kv - effect_k - effect_v,
-                rhs=m_kv - m_k - m_v + m0,
-                hypotheses=EFFECTS,
-                model=EFFECTS,
-                scope="all real margins",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:jointdownstreamfactorial: the four-cell form",
+                        lhs=effect_kv - effect_k - effect_v,
+                        rhs=m_kv - m_k - m_v + m0,
+                        hypotheses=EFFECTS,
+                        model=EFFECTS,
+                        scope="all real margins",
+                    ),
+                ),
+                coq=("Joint.downstream_factorial",),
             ),
         ),
     ),
@@ -70,13 +79,21 @@ ENTRIES = (
         scope=f"every number of heads; {MATRICES}; the joint effect is the interaction plus the "
         "two single-band effects",
         functions=("bands.band_interaction", "margin.project"),
-        statements=(
-            Statement(
-                name="eq:projectedinteraction: T = H + the two single-band writes",
-                lhs=S((F11 - F00) * W),
-                rhs=S((F11 - F10 - F01 + F00) * W) + S((F10 - F00) * W) + S((F01 - F00) * W),
-                method=Matrices(),
-                scope=f"every number of heads; {MATRICES}",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:projectedinteraction: T = H + the two single-band writes",
+                        lhs=S((F11 - F00) * W),
+                        rhs=S((F11 - F10 - F01 + F00) * W)
+                        + S((F10 - F00) * W)
+                        + S((F01 - F00) * W),
+                        method=Matrices(),
+                        scope=f"every number of heads; {MATRICES}",
+                    ),
+                ),
+                coq=("Joint.head_scores",),
             ),
         ),
     ),
@@ -88,16 +105,21 @@ ENTRIES = (
         assumptions=("nonzero-total",),
         scope="every number of rows: a mean of non-negative ratios is non-negative",
         functions=("bands.band_interaction",),
-        statements=(
-            Statement(
-                name="eq:interactionmetric: 0 ≤ κ̄",
-                lhs=sp.Integer(0),
-                rhs=S(relative) / N,
-                relation="≤",
-                method=Nonnegative(((1 / N, (relative,)),)),
-                nonzero=(N,),
-                model=((N, S(ONE)),),
-                scope="every number of rows",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:interactionmetric: 0 ≤ κ̄",
+                        lhs=sp.Integer(0),
+                        rhs=S(relative) / N,
+                        relation="≤",
+                        method=Nonnegative(((1 / N, (relative,)),)),
+                        nonzero=(N,),
+                        model=((N, S(ONE)),),
+                        scope="every number of rows",
+                    ),
+                ),
             ),
         ),
     ),
@@ -109,24 +131,30 @@ ENTRIES = (
         assumptions=("nonzero-total",),
         scope="every number of coordinates, for r²",
         functions=("restoration.restore_greedily",),
-        statements=(
-            Statement(
-                name="eq:repairmetric before: r² = 1 when nothing is repaired",
-                lhs=S((fixed - original) ** 2) / S((corrupt - original) ** 2),
-                rhs=ONE,
-                hypotheses=((fixed, corrupt),),
-                nonzero=(S((corrupt - original) ** 2),),
-                model=((fixed, corrupt),),
-                scope="every number of coordinates",
-            ),
-            Statement(
-                name="eq:repairmetric after: r² = 0 when everything is repaired",
-                lhs=S((fixed - original) ** 2) / S((corrupt - original) ** 2),
-                rhs=sp.Integer(0),
-                hypotheses=((fixed, original),),
-                nonzero=(S((corrupt - original) ** 2),),
-                model=((fixed, original),),
-                scope="every number of coordinates",
+        clauses=(
+            Clause(
+                "",
+                statements=(
+                    Statement(
+                        name="eq:repairmetric before: r² = 1 when nothing is repaired",
+                        lhs=S((fixed - original) ** 2) / S((corrupt - original) ** 2),
+                        rhs=ONE,
+                        hypotheses=((fixed, corrupt),),
+                        nonzero=(S((corrupt - original) ** 2),),
+                        model=((fixed, corrupt),),
+                        scope="every number of coordinates",
+                    ),
+                    Statement(
+                        name="eq:repairmetric after: r² = 0 when everything is repaired",
+                        lhs=S((fixed - original) ** 2) / S((corrupt - original) ** 2),
+                        rhs=sp.Integer(0),
+                        hypotheses=((fixed, original),),
+                        nonzero=(S((corrupt - original) ** 2),),
+                        model=((fixed, original),),
+                        scope="every number of coordinates",
+                    ),
+                ),
+                coq=("Reordering.repair_metric",),
             ),
         ),
     ),
@@ -136,19 +164,9 @@ ENTRIES = (
         title="the angle table",
         text="θ = δ·ω_k with ω_k = base^{−2k/d}, base 10⁶ and d = 128, planes 0, 22 and 43",
         kind=Kind.ARITHMETIC,
-        scope="the printed angles are enclosed by proofs.printed.arithmetic; here, that the second row is "
-        "eight times the first",
+        scope="the printed angles are enclosed by proofs.printed.arithmetic",
         functions=("rotary.frequency_bands", "rotary.Rotary"),
-        statements=(
-            Statement(
-                name="U24 rows: a shift of 128 turns every plane 8 times as far as one of 16",
-                lhs=shift * frequency,
-                rhs=8 * (16 * frequency),
-                hypotheses=((shift, sp.Integer(128)),),
-                model=((shift, sp.Integer(128)),),
-                scope="every frequency",
-            ),
-        ),
+        clauses=(Clause("", computed="proofs.printed.arithmetic"),),
     ),
     Entry(
         label="unlabelled:printed-figures",
@@ -157,5 +175,6 @@ ENTRIES = (
         text="every percentage, difference, ratio and count that follows from printed figures",
         kind=Kind.ARITHMETIC,
         scope="audited from the printed inputs by proofs.printed.arithmetic; nothing symbolic to prove",
+        clauses=(Clause("", computed="proofs.printed.arithmetic"),),
     ),
 )

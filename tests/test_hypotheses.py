@@ -1,0 +1,175 @@
+"""No statement assumes more than it needs, what it concludes, or what another statement proves."""
+
+import dataclasses
+import functools
+
+import pytest
+import sympy as sp
+
+from proofs.catalogue import entries, find
+from proofs.prover.links import Link, Transposed
+from proofs.prover.statements import Matrices, Statement
+from proofs.prover.sums import normalise
+from proofs.prover.syntax import Index, RefusalError, S
+from proofs.prover.vocabulary import MASS, ZERO, D, E, p
+from proofs.topics.phi import INTEGRAL, phi1, t
+
+STATEMENTS = {s.name: s for entry in entries() for s in entry.statements}
+
+
+def proves(statement: Statement) -> bool:
+    try:
+        return statement.prove().ok
+    except ValueError:
+        return False
+
+
+def without(statement: Statement, hypothesis) -> Statement:
+    links = tuple(
+        link
+        for link in statement.links
+        if hypothesis not in (link.hypothesis, getattr(link, "source", None))
+    )
+    kept = tuple(h for h in statement.hypotheses if h != hypothesis)
+    return dataclasses.replace(statement, hypotheses=kept, links=links)
+
+
+def without_fact(statement: Statement, fact) -> Statement:
+    links = tuple(link for link in statement.links if getattr(link, "fact", None) != fact)
+    kept = tuple(f for f in statement.facts if f != fact)
+    return dataclasses.replace(statement, facts=kept, links=links)
+
+
+def numerator(difference: sp.Expr) -> sp.Expr:
+    if difference.has(sp.exp, sp.sin, sp.cos, sp.log, sp.Abs, sp.Subs):
+        return sp.expand(difference.doit())
+    return sp.expand(sp.fraction(sp.together(normalise(difference)))[0])
+
+
+def is_rearranged(statement: Statement, hypothesis) -> bool:
+    """Whether the conclusion is the hypothesis times what holds no further quantity of the hypothesis."""
+    pivot, value = hypothesis
+    if isinstance(statement.method, Matrices) or statement.lhs.has(sp.Integral, sp.Sum):
+        goal, condition = sp.expand(statement.lhs - statement.rhs), sp.expand(pivot - value)
+        return condition != 0 and (
+            sp.expand(goal - condition) == 0 or sp.expand(goal + condition) == 0
+        )
+    goal, condition = numerator(statement.lhs - statement.rhs), numerator(pivot - value)
+    quotient = sp.cancel(goal / condition)
+    return bool(quotient != 0 and quotient.is_polynomial() and not quotient.has(S, Index))
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_every_hypothesis_fact_and_denominator_is_needed(name):
+    statement = STATEMENTS[name]
+    spare = [str(h) for h in statement.hypotheses if proves(without(statement, h))]
+    spare += [str(f) for f in statement.facts if proves(without_fact(statement, f))]
+    spare += [
+        f"{f} ≠ 0"
+        for f in statement.nonzero
+        if proves(
+            dataclasses.replace(statement, nonzero=tuple(g for g in statement.nonzero if g != f))
+        )
+    ]
+    assert spare == []
+
+
+@pytest.mark.parametrize("name", [s.name for s in STATEMENTS.values() if s.hypotheses])
+def test_no_hypothesis_is_the_conclusion(name):
+    statement = STATEMENTS[name]
+    assert [str(h) for h in statement.hypotheses if is_rearranged(statement, h)] == []
+
+
+@pytest.mark.parametrize("name", [s.name for s in STATEMENTS.values() if s.facts])
+def test_no_fact_is_the_conclusion(name):
+    statement = STATEMENTS[name]
+    gap = sp.expand(statement.rhs - statement.lhs)
+    assert [f for f in statement.facts if sp.expand(gap - f) == 0] == []
+
+
+@functools.cache
+def conclusions() -> dict[sp.Expr, str]:
+    return {
+        sign * sp.expand(s.lhs - s.rhs): s.name
+        for s in STATEMENTS.values()
+        if s.relation == "="
+        for sign in (1, -1)
+    }
+
+
+@pytest.mark.parametrize("name", [s.name for s in STATEMENTS.values() if s.hypotheses])
+def test_no_hypothesis_is_a_proved_statement_typed_again(name):
+    statement = STATEMENTS[name]
+    linked = [link.hypothesis for link in statement.links]
+    again = {
+        str(h): conclusions()[sp.expand(h[0] - h[1])]
+        for h in statement.hypotheses
+        if h not in linked and sp.expand(h[0] - h[1]) in conclusions()
+    }
+    assert again == {}
+
+
+def test_response_needs_that_the_weights_sum_to_one():
+    (statement,) = find("main:response").statements
+    assert MASS in statement.hypotheses
+    assert not proves(without(statement, MASS))
+
+
+def test_rearranged_conclusion_is_recognised():
+    x, y, k = sp.symbols("x y k", real=True)
+    statement = Statement(
+        name="", lhs=x / k, rhs=y, scope="", hypotheses=((x, y * k),), nonzero=(k,)
+    )
+    assert proves(statement)
+    assert is_rearranged(statement, statement.hypotheses[0])
+
+
+def linked(**fields) -> Statement:
+    hypothesis = (E, D * (1 + Index("t") * Index("phi")))
+    meaning = {E: D * sp.exp(t), Index("t"): t, Index("phi"): phi1}
+    settings = {"hypothesis": hypothesis, "meaning": meaning, "factor": -D, **fields}
+    return Statement(
+        name="change",
+        lhs=p * E / D - p,
+        rhs=p * Index("t") * Index("phi"),
+        scope="",
+        hypotheses=(hypothesis,),
+        links=(Link(INTEGRAL, **settings),),
+        nonzero=(D,),
+    )
+
+
+def test_link_that_says_what_the_lemma_says_is_accepted():
+    assert proves(linked())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"factor": D}, "does not say"),
+        ({"meaning": {}}, "does not say"),
+        ({"hypothesis": (E, D)}, "is not a hypothesis of"),
+    ],
+)
+def test_link_that_says_something_else_is_refused(fields, message):
+    with pytest.raises(RefusalError, match=message):
+        linked(**fields).prove()
+
+
+def test_link_to_a_false_lemma_is_refused():
+    false = dataclasses.replace(INTEGRAL, rhs=INTEGRAL.rhs + 1)
+    statement = linked()
+    hypothesis = (E, D * (2 + Index("t") * Index("phi")))
+    link = dataclasses.replace(statement.links[0], lemma=false, hypothesis=hypothesis)
+    claim = dataclasses.replace(statement, hypotheses=(hypothesis,), links=(link,))
+    with pytest.raises(RefusalError, match=r"does not say|is not proved"):
+        claim.prove()
+
+
+def test_transpose_of_another_hypothesis_is_refused():
+    statement = find("main:curvature").statements[0]
+    (link,) = statement.links
+    assert isinstance(link, Transposed)
+    wrong = dataclasses.replace(link, source=(link.source[0], ZERO))
+    with pytest.raises(RefusalError, match="is not a hypothesis"):
+        dataclasses.replace(statement, links=(wrong,)).prove()
