@@ -1,16 +1,16 @@
 """Derived bounds on what native float32 attention may differ by from exact arithmetic.
 
-The float32 computation is followed stage by stage on exact values: scores, softmax, mixture, projection. Each
-rounding is charged half a last place of the number that it rounds. Sums are charged for the orders that probes
-revealed (`finite_calculus.models.kernels`), for every order where none is known, and every elementary
+The float32 computation is followed stage by stage on exact values: scores, softmax, mixture, projection.
+Each rounding is charged half a last place of the number that it rounds. Sums are charged for the orders that
+probes revealed (`finite_calculus.models.kernels`), for every order where none is known, and every elementary
 function its budget. Two bounds come out: a sure one, which adds all roundings up, and a probable one, which
 adds their squares and is exceeded with probability `DOUBT` per number if roundings are independent and
 centred. A breach of the first is an error; one of the second is a warning.
 
-Where the executed y is known, its residual is measured in float64 and carried through W_o exactly, so that only
-the projection is left to be bounded: the error of a write is then what its y brings, and that is held to the
-bound of y. What is bounded is local: y and the projected write of one layer, given its query, keys and
-values. Nothing here speaks of what happens downstream of the write.
+Where the executed y is known, its residual is measured in float64 and carried through W_o exactly, so that
+only the projection is left to be bounded: the error of a write is then what its y brings, which is held to
+the bound of y, and what the projection adds. What is bounded is local: y and the projected write of one
+layer, given its query, keys and values. Nothing here speaks of what happens downstream of the write.
 """
 
 from dataclasses import dataclass
@@ -130,8 +130,8 @@ def _output_spread(
 ) -> tuple[Tensor, Spread]:
     """y in float64, and the roundings of its float32 computation.
 
-    With weights e^{s}(1 + ρ), y moves by Σpρ(v − y)/(1 + Σpρ), exactly; a rounded sum of weights scales it, each
-    quotient moves its own term, and the mixture adds its own.
+    With weights e^{s}(1 + ρ), y moves by Σpρ(v − y)/(1 + Σpρ), exactly; a rounded sum of weights scales it,
+    each quotient moves its own term, and the mixture adds its own.
     """
     readout = layer.readout(bank)
     relative = _weight_spread(layer, readout, _score_spread(layer, bank, kernels))
@@ -211,9 +211,7 @@ def _weight_spread(layer: LayerCapture, readout: Readout, scores: Spread) -> Spr
     )
     growth = torch.expm1(exponent.sure)
     slope = torch.where(exponent.sure > 0, growth / exponent.sure, 1.0)
-    return Spread(growth, exponent.square * slope.square()) + Spread.of(
-        _EXPONENTIAL * (1 + growth)
-    )
+    return Spread(growth, exponent.square * slope.square()) + Spread.of(_EXPONENTIAL * (1 + growth))
 
 
 def _mixture_spread(

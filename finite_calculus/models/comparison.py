@@ -115,7 +115,7 @@ class LocalCheck:
 
     `executed` = ‖Δo‖₂ on the model, `predicted` = ‖Δo‖₂ by the calculus, `error` the norm of their
     difference. `bound` is what the rounding of the edited and the control row may surely add up to;
-    `probable_bound` what it adds up to but for one number in 1/`DOUBT`, if roundings are independent.
+    `probable_bound` is exceeded with probability `DOUBT` per entry if roundings are independent.
     """
 
     executed: float

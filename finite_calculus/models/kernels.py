@@ -4,7 +4,7 @@ An order depends on the shape of a product, on the layout of its factors and on 
 A kernel is therefore probed at the shapes that were executed, in every layout that a cache or a projection
 hands over and at several alignments, and a bound takes the worst of all orders that turn up. That the
 attention of a model multiplies by these very products, and by no others, is a check of the preflight
-(`native_checks.structure`). Products too large to probe have no known order, nor has anything off the CPU.
+(`native_checks.products`). Products too large to probe have no known order, nor has anything off the CPU.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,8 +18,8 @@ from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.sum_order import FACTOR, Order, reveal_orders
 
 Orders = frozenset[Order]
-# Multiplications of one product beyond which it is not probed: a few thousand such products are needed.
-_LARGEST = 2**26
+# Limits of what is probed: multiplications of one product, of all probes (seconds), terms of a sum.
+_LARGEST, _MOST_WORK, _LONGEST = 2**26, 2**35, 2**12
 # Where the left and the right factor start, in floats after an aligned address.
 _STARTS = [(0, start) for start in range(4)] + [(start, 0) for start in range(1, 4)]
 
@@ -29,8 +29,9 @@ class Kernels:
     """What one batch was computed with.
 
     `rows` of the batch; `linear` for a projection that is an `nn.Linear` and not a Conv1D; `packed` if keys
-    and values reach their products without gaps; `threads` of the time. On the shared path `patch` is how many columns the batch has apart, and `touched` which of them
-    belong to this row; on the native paths it is None.
+    and values reach their products without gaps; `threads` of the time.
+    On the shared path `patch` is how many columns the batch has apart, and `touched` which of them belong to
+    this row; on the native paths it is None.
     """
 
     rows: int
@@ -71,14 +72,23 @@ class Kernels:
     def score_orders(self, heads: int, groups: int, keys: int, width: int) -> Orders | None:
         """Orders of q·k over the width of a head, in any of the products that form scores."""
         if self.patch is None:
-            return _head_orders(
-                self.rows, heads, 1, keys, width, True, self.packed, self.threads
-            )
+            return _head_orders(self.rows, heads, 1, keys, width, True, self.packed, self.threads)
         members, prefix = heads // groups, max(1, keys - 1)
         return _united(
             _head_orders(1, groups, members, prefix, width, True, self.packed, self.threads),
-            _head_orders(1, groups, self.rows * members, prefix, width, True, self.packed, self.threads),
-            _head_orders(groups, self.rows, members, max(1, self.patch), width, True, self.packed, self.threads),
+            _head_orders(
+                1, groups, self.rows * members, prefix, width, True, self.packed, self.threads
+            ),
+            _head_orders(
+                groups,
+                self.rows,
+                members,
+                max(1, self.patch),
+                width,
+                True,
+                self.packed,
+                self.threads,
+            ),
             _own_orders(groups * members, width, self.threads),
             _own_orders(groups * members * self.rows, width, self.threads),
         )
@@ -86,9 +96,7 @@ class Kernels:
     def mixture_orders(self, heads: int, groups: int, keys: int, width: int) -> Orders | None:
         """Orders of Σpv over the keys; on the shared path over the prefix, and the own value after it."""
         if self.patch is None:
-            return _head_orders(
-                self.rows, heads, 1, width, keys, False, self.packed, self.threads
-            )
+            return _head_orders(self.rows, heads, 1, width, keys, False, self.packed, self.threads)
         queries = self.rows * heads // groups
         prefix = _head_orders(1, groups, queries, width, keys - 1, False, self.packed, self.threads)
         if prefix is None:
@@ -122,7 +130,7 @@ def _head_orders(
 
     `transposed` if the right factor is stored by outputs, as keys are, and not by terms, as values are.
     """
-    if rows * heads * queries * outputs * terms > _LARGEST:
+    if _too_large(rows * heads * queries * outputs * terms, rows * heads, terms):
         return None
     shape = (rows, heads, outputs, terms) if transposed else (rows, heads, terms, outputs)
 
@@ -152,7 +160,7 @@ def _own_orders(places: int, terms: int, threads: int) -> Orders | None:
 def _projection_orders(
     rows: int, inputs: int, outputs: int, bias: bool, linear: bool, threads: int
 ) -> Orders | None:
-    if rows * inputs * outputs > _LARGEST:
+    if _too_large(rows * inputs * outputs, 1 if bias else rows, inputs):
         return None
 
     def project(patterns: Tensor, left: Tensor, weight: Tensor) -> Tensor:
@@ -160,7 +168,9 @@ def _projection_orders(
         if not bias:
             return _multiply(left, weight, None, linear)
         # A bias is one for all rows, so a batch asks one question.
-        return _multiply(left, weight, FACTOR * patterns[0, inputs:].repeat(outputs), linear).reshape(1, -1)
+        return _multiply(
+            left, weight, FACTOR * patterns[0, inputs:].repeat(outputs), linear
+        ).reshape(1, -1)
 
     def variants() -> Iterator[Callable[[Tensor], Tensor]]:
         for before, start in _STARTS:
@@ -169,6 +179,12 @@ def _projection_orders(
             yield partial(project, left=left, weight=weight)
 
     return _orders_of(variants(), 1 if bias else rows, inputs + bias)
+
+
+def _too_large(multiplications: int, places: int, terms: int) -> bool:
+    """Whether probing would take too long: about two probes for each term, `places` of them at a time."""
+    work = 2 * terms * multiplications // places
+    return multiplications > _LARGEST or work > _MOST_WORK or terms > _LONGEST
 
 
 def _multiply(left: Tensor, weight: Tensor, bias: Tensor | None, linear: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""Bounds on the native rounding of an affine query: the projection by running analysis, the rotation by its angle."""
+"""Bounds on the native rounding of an affine query: its projection, and its rotation by a float32 angle."""
 
 import torch
 from jaxtyping import Float

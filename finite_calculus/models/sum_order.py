@@ -3,9 +3,9 @@
 A float32 product of matrices sums in an order that no document states: in blocks, in lanes, by kernels that
 depend on shape, layout and alignment. It is revealed by numbers that swallow others (Xie, Gao, Wang and Xue,
 "Revealing Floating-Point Accumulation Orders in Software/Hardware Implementations", USENIX ATC 2025): with
-M at term i, −M at term j and 1 elsewhere, exactly those ones survive that are added after i and j met. Whether
-a product is rounded before it is added shows where it loses a digit and the rest of it is cancelled. A probe
-that does not answer like a binary tree gives no order, and then every order has to be allowed for.
+M at term i, −M at term j and 1 elsewhere, exactly those ones survive that are added after i and j met.
+Whether a product is rounded before it is added shows where it loses a digit and the rest of it is cancelled.
+A probe that does not answer like a binary tree gives no order, and then every order has to be allowed for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -81,8 +81,8 @@ class Order:
 def reveal_orders(sums: Callable[[Tensor], Tensor], terms: int) -> frozenset[Order] | None:
     """The orders in which `sums` adds; None if its answers are not those of trees, or of too many.
 
-    `sums` takes left factors (probes, terms) in float32 and returns Σ left·`FACTOR` at each place of its output,
-    (probes, places). Places may differ: the edges of a matrix have kernels of their own.
+    `sums` takes left factors (probes, terms) in float32 and returns Σ left·`FACTOR` at each place of its
+    output, (probes, places). Places may differ: the edges of a matrix have kernels of their own.
     """
     orders: set[Order] = set()
     waiting: Tensor | None = None
