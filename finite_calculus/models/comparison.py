@@ -115,7 +115,8 @@ class LocalCheck:
 
     `executed` = ‖Δo‖₂ on the model, `predicted` = ‖Δo‖₂ by the calculus, `error` the norm of their
     difference. `bound` is what the rounding of the edited and the control row may surely add up to;
-    `probable_bound` is exceeded with probability `DOUBT` per entry if roundings are independent.
+    `probable_bound` is exceeded with probability `DOUBT` per entry if roundings are independent. `beyond`
+    counts the entries of Δy and of Δo outside their sure bounds, `unlikely` those outside the probable ones.
     """
 
     executed: float
@@ -123,32 +124,38 @@ class LocalCheck:
     error: float
     bound: float
     probable_bound: float
+    beyond: int
+    unlikely: int
 
     @classmethod
-    def of(cls, write: Agreement) -> "LocalCheck":
-        """The norms of a compared write."""
+    def of(cls, local: LocalComparison) -> "LocalCheck":
+        """The norms of a compared write, and the entries of it and of its heads that stand out."""
+        write, parts = local.write, (local.response, local.write)
         return cls(
             executed=float(torch.linalg.vector_norm(write.executed)),
             predicted=float(torch.linalg.vector_norm(write.predicted)),
             error=float(torch.linalg.vector_norm(write.error)),
             bound=float(torch.linalg.vector_norm(write.bound)),
             probable_bound=float(torch.linalg.vector_norm(write.probable_bound)),
+            # Written so that what is not a number stands out.
+            beyond=sum(int((~(part.error.abs() <= part.bound)).sum()) for part in parts),
+            unlikely=sum(int((~(part.error.abs() <= part.probable_bound)).sum()) for part in parts),
         )
 
     @property
     def within_bound(self) -> bool:
-        """Whether rounding alone may explain the error; if not, the check has failed."""
-        return self.error <= self.bound
+        """Whether rounding alone may explain every entry; if not, the check has failed."""
+        return self.beyond == 0
 
     @property
     def likely(self) -> bool:
-        """Whether rounding is likely to explain it; if not, that is a warning."""
-        return self.error <= self.probable_bound
+        """Whether rounding is likely to explain every entry; if not, that is a warning."""
+        return self.unlikely == 0
 
 
 def local_check(edits: Edits, outcome: Outcome) -> LocalCheck:
     """Compare the executed write of an outcome with the exact one of its own row."""
-    return LocalCheck.of(compare_locally(edits, outcome).write)
+    return LocalCheck.of(compare_locally(edits, outcome))
 
 
 def _control_stages(outcome: Outcome, controls: list[tuple[Outcome, Stages]]) -> Stages:

@@ -48,7 +48,7 @@ def test_no_bound_is_exceeded_and_the_median_is_at_most_a_hundred_errors(runs, p
         for agreement in (local.response, local.write):
             assert bool((agreement.error.abs() <= agreement.probable_bound).all())
             assert bool((agreement.probable_bound <= agreement.bound).all())
-        check = LocalCheck.of(local.write)
+        check = LocalCheck.of(local)
         assert check.within_bound
         assert check.likely
         ratios.append(check.bound / check.error)
@@ -76,11 +76,14 @@ def test_a_head_that_errs_a_hundred_times_as_much_is_seen(runs, path):
         after = compare_locally(edit, seeded)
         beyond = after.response.error.abs() > after.response.bound
         unlikely = after.response.error.abs() > after.response.probable_bound
-        failures += bool(beyond.any())
-        warnings += bool(unlikely.any())
+        check = LocalCheck.of(after)
+        assert check.within_bound <= (not bool(beyond.any()))
+        assert check.likely <= (not bool(unlikely.any()))
+        failures += not check.within_bound
+        warnings += not check.likely
         # Where no order is known, less is seen.
         unknown = compare_locally(edit, replace(seeded, kernels=None))
-        unaided += bool((unknown.response.error.abs() > unknown.response.bound).any())
+        unaided += not LocalCheck.of(unknown).within_bound
     assert warnings > len(comparisons) * 3 / 4
     assert failures > unaided
 
@@ -91,10 +94,11 @@ def test_a_wrong_y_does_not_excuse_a_wrong_write(runs):
     write = torch.einsum("hv,hvm->m", wrong.double(), outcome.layer.output_projection.double())
     seeded = replace(outcome, output=outcome.output + wrong, write=outcome.write + write.float())
     local = compare_locally(edit, seeded)
-    assert bool((local.response.error.abs() > local.response.bound).any())
-    assert not LocalCheck.of(local.write).within_bound
+    for part in (local.response, local.write):
+        assert bool((part.error.abs() > part.bound).any())
+    assert not LocalCheck.of(local).within_bound
     unreal = replace(outcome, output=torch.full_like(outcome.output, float("nan")))
-    assert not LocalCheck.of(compare_locally(edit, unreal).write).within_bound
+    assert not LocalCheck.of(compare_locally(edit, unreal)).within_bound
 
 
 def test_a_write_that_errs_alone_is_seen(runs):
