@@ -9,7 +9,7 @@ import torch
 
 from finite_calculus.models import Execution
 from finite_calculus.models.baseline import batch_baseline
-from finite_calculus.models.bounds import write_error
+from finite_calculus.models.bounds import local_error
 from native_checks.bench import Bench
 from native_checks.records import GateCheck, compared, counted
 
@@ -115,7 +115,12 @@ def live_edits_change_something(bench: Bench) -> GateCheck:
     moved: dict[int, float] = {}
     for outcome in bench.resumed.outcomes:
         apart = (outcome.write.double() - outcome.control_write.double()).abs()
-        ratio = float((apart / (2 * write_error(outcome.layer))).max())
+        rounding = local_error(
+            outcome.layer,
+            kernels=outcome.kernels and outcome.kernels.control,
+            executed=outcome.control_output,
+        )
+        ratio = float((apart / (2 * rounding.write)).max())
         moved[outcome.layer.layer] = max(ratio, moved.get(outcome.layer.layer, 0.0))
     least = min(moved.values())
     return GateCheck(

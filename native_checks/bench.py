@@ -15,6 +15,7 @@ from finite_calculus.models import (
 )
 from finite_calculus.models.edits import Edits, registered_edits
 from finite_calculus.models.edits.base import attended_tokens
+from finite_calculus.models.kernels import Kernels
 from native_checks.budget import margin_budget
 
 
@@ -32,6 +33,11 @@ class Bench:
     def capture(self) -> Capture:
         """All layers of the prompt."""
         return self.instrument.capture(self.ids, answer=self.answer, versus=self.versus)
+
+    def kernels(self, layer: LayerCapture) -> Kernels | None:
+        """What a captured layer was computed with: one row, its keys in any layout."""
+        site = self.instrument.support.sites[layer.layer]
+        return Kernels.of(site.projection, 1, packed=False)
 
     @cached_property
     def donor(self) -> Capture:

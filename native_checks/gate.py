@@ -13,7 +13,7 @@ import torch
 
 from finite_calculus.checkpoints import load, origin_of, require_tokenizer
 from native_checks.preflight import PreflightReport, preflight
-from native_checks.records import write_json
+from native_checks.records import warning_words, write_json
 
 REFERENCES = ("tiny-qwen2", "tiny-llama")
 
@@ -33,6 +33,11 @@ class GateReport:
     def failed(self) -> tuple[str, ...]:
         """The checks that shut the gate, each with its model."""
         return tuple(f"{name}: {c}" for name, report in self.models.items() for c in report.failed)
+
+    @property
+    def warnings(self) -> int:
+        """Entries of all models beyond a probable bound, which leave the gate open."""
+        return sum(report.warnings for report in self.models.values())
 
     def reasons(self) -> list[str]:
         """Why the gate is shut: each check that failed, in the words of its record."""
@@ -54,13 +59,19 @@ class GateReport:
 
     def verdict(self) -> str:
         """The gate in one line: open for which models, or shut by which checks."""
+        warned = warning_words(self.warnings)
         if self.passed:
-            return f"gate open: {', '.join(self.models)}"
-        return f"gate SHUT by {'; '.join(self.failed)}"
+            return f"gate open: {', '.join(self.models)}{warned}"
+        return f"gate SHUT by {'; '.join(self.failed)}{warned}"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all records and fingerprints as JSON."""
-        record = {"passed": self.passed, "failed": self.failed, **dataclasses.asdict(self)}
+        record = {
+            "passed": self.passed,
+            "failed": self.failed,
+            "warnings": self.warnings,
+            **dataclasses.asdict(self),
+        }
         return write_json(record, path)
 
 

@@ -1,7 +1,9 @@
 """Local checks: captured attention replayed in float64, and edits predicted against executed.
 
-Each bound comes from the running error analysis of the float32 computation on the very tensors that
-the model used; it holds for any order of summation.
+Each bound comes from the running error analysis of the float32 computation on the very tensors that the
+model used; it holds for every order of summation that probes of the same products revealed. Beside each
+sure bound stands a probable one, exceeded with probability `DOUBT` per number if roundings are independent:
+to exceed it is a warning.
 """
 
 import dataclasses
@@ -11,17 +13,18 @@ import torch
 
 from finite_calculus.margin import head_gradient, project
 from finite_calculus.models import (
+    Agreement,
     Execution,
     LayerCapture,
     compare_all,
     head_weights,
+    local_error,
     output_error,
-    write_error,
 )
 from finite_calculus.models.bounds import query_error
 from finite_calculus.models.edits import Edits
-from finite_calculus.models.layer import repeat_groups
 from finite_calculus.models.probe import keys_at
+from finite_calculus.models.projections import affine_query
 from finite_calculus.positional import key_shift_scores
 from native_checks.bench import Bench
 from native_checks.records import GateCheck, compared, counted
@@ -33,30 +36,34 @@ _TINY = torch.finfo(torch.float64).tiny
 def outputs_replay(bench: Bench) -> GateCheck:
     """y of every layer and head, replayed in float64 from the captured tensors."""
     layers = bench.capture.layers
-    native = torch.cat([layer.output.reshape(-1) for layer in layers]).double()
-    exact = torch.cat([layer.readout().output.reshape(-1) for layer in layers])
-    bound = torch.cat([output_error(layer).reshape(-1) for layer in layers])
+    native = _joined([layer.output for layer in layers]).double()
+    exact = _joined([layer.readout().output for layer in layers])
+    errors = [local_error(layer, kernels=bench.kernels(layer)) for layer in layers]
     return compared(
         "head readouts replay",
         native - exact,
-        bound,
+        _joined([error.output for error in errors]),
         exact,
-        "running error analysis of q·k, softmax and Σpv in float32",
+        "roundings of q·k, softmax and Σpv in float32, in the orders that were probed",
+        probable=_joined([error.probable_output for error in errors]),
     )
 
 
 def writes_replay(bench: Bench) -> GateCheck:
-    """Projected writes of every layer, replayed in float64 from y and W_o."""
+    """Projected writes of every layer, replayed in float64 from q, k, v and W_o."""
     layers = bench.capture.layers
     native = torch.cat([layer.write for layer in layers]).double()
     exact = torch.cat([_write(layer) for layer in layers])
-    bound = torch.cat([write_error(layer) for layer in layers])
+    errors = [
+        local_error(layer, kernels=bench.kernels(layer), executed=layer.output) for layer in layers
+    ]
     return compared(
         "projected writes replay",
         native - exact,
-        bound,
+        _joined([error.write for error in errors]),
         exact,
-        "the error of y carried through |W_o|, plus n·u·Σ|y||W_o|",
+        "the measured error of y, within its bound, carried through W_o, plus the roundings of yW_o",
+        probable=_joined([error.probable_write for error in errors]),
     )
 
 
@@ -70,7 +77,8 @@ def effective_weights_reconstruct(bench: Bench) -> GateCheck:
             y = head_weights(layer, head).output
             apart.append(y - layer.output[head].double())
             reference.append(y)
-        bound.append((output_error(layer) + query_share(layer)).reshape(-1))
+        rounding = output_error(layer, kernels=bench.kernels(layer))
+        bound.append((rounding + query_share(layer)).reshape(-1))
     if not apart:
         return counted(
             "effective weights",
@@ -82,7 +90,7 @@ def effective_weights_reconstruct(bench: Bench) -> GateCheck:
         torch.cat(apart),
         torch.cat(bound),
         torch.cat(reference),
-        "error of y, plus (e^{2δ} − 1)·Σp|v − y| for scores off by δ from the rounding of q",
+        "roundings of y, plus how far the measured rounding of q, within its bound, moves it",
     )
 
 
@@ -129,24 +137,42 @@ def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tupl
     """An executed Δ is the difference of two float32 readouts, so the paper's relative tolerance refers
     to their size: a layer that writes 500 rounds by 3e-5 however small the change.
     """
-    dy, dy_bound, dy_ref, do, do_bound, do_ref = [], [], [], [], [], []
+    outcomes = executed.outcomes
+    comparisons = list(compare_all(battery, outcomes))
     heads: dict[int, torch.Tensor] = {}
-    comparisons = compare_all(battery, executed.outcomes)
-    for outcome, local in zip(executed.outcomes, comparisons, strict=True):
-        layer = outcome.layer
-        dy.append(local.response.error)
-        dy_bound.append(local.response.bound)
-        dy_ref.append(outcome.control_output)
-        do.append(local.write.error)
-        do_bound.append(local.write.bound)
-        do_ref.append(outcome.control_write)
-        worst = (dy[-1].abs() / dy_bound[-1].clamp(min=_TINY)).amax(-1)
-        heads[layer.layer] = torch.maximum(worst, heads.get(layer.layer, torch.zeros_like(worst)))
-    reason = "rounding of the edited and of the control readout, both by running error analysis"
+    for outcome, local in zip(outcomes, comparisons, strict=True):
+        number, response = outcome.layer.layer, local.response
+        worst = (response.error.abs() / response.bound.clamp(min=_TINY)).amax(-1)
+        heads[number] = torch.maximum(worst, heads.get(number, torch.zeros_like(worst)))
+    responses = [local.response for local in comparisons]
+    writes = [local.write for local in comparisons]
     return (
-        compared(name.format("y"), _joined(dy), _joined(dy_bound), _joined(dy_ref), reason),
-        compared(name.format("o"), _joined(do), _joined(do_bound), _joined(do_ref), reason),
-        _head_by_head(name.format("y, head by head"), heads, len(dy)),
+        _agreed(
+            name.format("y"),
+            responses,
+            [outcome.control_output for outcome in outcomes],
+            "roundings of the edited and of the control readout, in the orders that were probed",
+        ),
+        _agreed(
+            name.format("o"),
+            writes,
+            [outcome.control_write for outcome in outcomes],
+            "measured errors of both y, within their bounds, through W_o, plus the roundings of yW_o",
+        ),
+        _head_by_head(name.format("y, head by head"), heads, len(outcomes)),
+    )
+
+
+def _agreed(
+    name: str, agreements: list[Agreement], references: list[torch.Tensor], reason: str
+) -> GateCheck:
+    return compared(
+        name,
+        _joined([each.error for each in agreements]),
+        _joined([each.bound for each in agreements]),
+        _joined(references),
+        reason,
+        probable=_joined([each.probable_bound for each in agreements]),
     )
 
 
@@ -195,10 +221,10 @@ def _write(layer: LayerCapture) -> torch.Tensor:
 
 
 def query_share(layer: LayerCapture) -> torch.Tensor:
-    """What the rounding of the native query may move y by."""
-    keys = repeat_groups(layer.keys.double().abs(), layer.heads)
-    moved = (query_error(layer).unsqueeze(-2) * keys).sum(-1) * abs(layer.scaling)
-    most = torch.where(layer.attended, moved, 0.0).amax(-1, keepdim=True)
-    readout = layer.readout()
-    spread = (readout.probs.unsqueeze(-1) * readout.centred.abs()).sum(-2)
-    return torch.expm1(2 * most) * spread
+    """What the rounding of the native query moved y by: its measured residual, cut off at its bound."""
+    allowed = query_error(layer)
+    residual = (layer.query.double() - affine_query(layer)).clamp(-allowed, allowed)
+    query = layer.query.double() - residual
+    moved = layer.readout(dataclasses.replace(layer.bank(), query=query)).output
+    # Two float64 readouts: far below anything that float32 rounds.
+    return (moved - layer.readout().output).abs()

@@ -18,10 +18,10 @@ from transformers import PreTrainedModel
 from finite_calculus.models import attach
 from finite_calculus.models.margins import prompt_ids
 from finite_calculus.models.support import find_sites
-from native_checks import batches, gradients, local, structure
+from native_checks import batches, gradients, local, products, structure
 from native_checks.bench import Bench
 from native_checks.fingerprint import fingerprint
-from native_checks.records import GateCheck, counted, refused, write_json
+from native_checks.records import GateCheck, counted, refused, warning_words, write_json
 
 # In this order: what is installed, then what is local, then what is executed.
 CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
@@ -29,6 +29,7 @@ CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     structure.no_foreign_patches,
     structure.attention_is_causal,
     structure.arithmetic_is_float32,
+    products.products_are_as_probed,
     local.outputs_replay,
     local.writes_replay,
     local.effective_weights_reconstruct,
@@ -68,9 +69,15 @@ class PreflightReport:
         """Names of the checks that shut the gate."""
         return tuple(check.name for check in self.checks if not check.passed)
 
+    @property
+    def warnings(self) -> int:
+        """Entries beyond a probable bound, which leave the gate open."""
+        return sum(check.warnings for check in self.checks)
+
     def lines(self) -> list[str]:
         """One line per check and one for the gate."""
         gate = "open" if self.passed else f"SHUT by {', '.join(self.failed)}"
+        gate += warning_words(self.warnings)
         return [*(check.line() for check in self.checks), f"gate {gate}"]
 
     def save(self, path: str | os.PathLike[str]) -> Path:

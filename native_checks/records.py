@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,11 @@ class GateCheck:
     None where a check compares no floating numbers. Where the tolerance is shown and not required,
     `waived` says why. `by_head` holds the largest difference in units of its bound for every layer
     (rows) and head, where a check looks at each.
+
+    Where there is a probable bound beside the sure one, `probable_bound` is it at the entry that comes
+    closest to it and `probable_figure` the figure there; `warnings` counts the entries beyond it, which shut
+    no gate.
+    `slack` is the median over all entries of the sure bound in units of the difference.
     """
 
     name: str
@@ -36,6 +41,10 @@ class GateCheck:
     ceiling_figure: float | None = None
     waived: str = ""
     by_head: tuple[tuple[float, ...], ...] | None = None
+    probable_bound: float | None = None
+    probable_figure: float | None = None
+    warnings: int = 0
+    slack: float | None = None
 
     @property
     def within_ceiling(self) -> bool:
@@ -57,15 +66,33 @@ class GateCheck:
                 f" not required: {self.waived}" if self.waived else ""
             )
         state = "pass" if self.passed else "FAIL"
-        return f"{state}  {self.name:32s} {self.figure:.2e} {sign} {self.bound:.2e}{limit}  {self.reason}"
+        figures = f"{self.figure:.2e} {sign} {self.bound:.2e}"
+        return f"{state}  {self.name:32s} {figures}{self._likely()}{limit}  {self.reason}"
+
+    def _likely(self) -> str:
+        """The probable bound, and a warning where it is exceeded."""
+        if self.probable_bound is None:
+            return ""
+        if not self.warnings:
+            return f"  probable {self.probable_figure:.1e} ≤ {self.probable_bound:.1e}"
+        words = warning_words(self.warnings)
+        return f"  WARNING probable {self.probable_figure:.1e} > {self.probable_bound:.1e}{words}"
 
 
 def compared(
-    name: str, apart: Tensor, bound: Tensor, reference: Tensor, reason: str, *, waived: str = ""
+    name: str,
+    apart: Tensor,
+    bound: Tensor,
+    reference: Tensor,
+    reason: str,
+    *,
+    probable: Tensor | None = None,
+    waived: str = "",
 ) -> GateCheck:
     """A check of differences against an entrywise bound, reported at the entry that comes closest.
 
-    A NaN anywhere fails. The paper's tolerance has to hold too unless `waived` says why it need not.
+    A NaN anywhere fails. The paper's tolerance has to hold too unless `waived` says why it need not. What
+    exceeds the `probable` bound is counted as a warning and fails nothing.
     """
     apart, bound, reference = (x.detach().double().reshape(-1) for x in (apart, bound, reference))
     apart = torch.nan_to_num(apart.abs(), nan=torch.finfo(torch.float64).max)
@@ -73,7 +100,7 @@ def compared(
     ceilings = CEILING_ABSOLUTE + CEILING_RELATIVE * torch.nan_to_num(reference.abs())
     nearest = int((apart / ceilings).argmax())
     tolerable = bool(waived) or bool((apart <= ceilings).all())
-    return GateCheck(
+    check = GateCheck(
         name,
         float(apart[tightest]),
         float(bound[tightest]),
@@ -83,11 +110,34 @@ def compared(
         ceiling_figure=float(apart[nearest]),
         waived=waived,
     )
+    if probable is None:
+        return check
+    likely = probable.detach().double().reshape(-1)
+    nearest = int((apart / likely.clamp(min=_TINY)).argmax())
+    return replace(
+        check,
+        probable_bound=float(likely[nearest]),
+        probable_figure=float(apart[nearest]),
+        warnings=int((~(apart <= likely)).sum()),
+        slack=_slack(apart, bound),
+    )
+
+
+def _slack(apart: Tensor, bound: Tensor) -> float | None:
+    """The median of bound over difference, of the entries that differ at all; None if none does."""
+    differ = apart > 0
+    return float((bound[differ] / apart[differ]).median()) if bool(differ.any()) else None
 
 
 def counted(name: str, violations: int, reason: str) -> GateCheck:
     """A check that admits no violation."""
     return GateCheck(name, float(violations), 0.0, reason, passed=violations == 0)
+
+
+def warning_words(warnings: int) -> str:
+    """As in ", 3 entries beyond a probable bound"; nothing where there are none."""
+    entries = "entry" if warnings == 1 else "entries"
+    return f", {warnings} {entries} beyond a probable bound" if warnings else ""
 
 
 def refused(name: str, error: Exception) -> GateCheck:

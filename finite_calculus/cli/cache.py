@@ -28,6 +28,7 @@ from finite_calculus.cli.question import (
     save,
     show,
 )
+from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells
 
 if TYPE_CHECKING:
     from finite_calculus.models import Capture, Edit, Instrument
@@ -164,13 +165,11 @@ def restore(
     save(json_file, described(question, capture, repairs=entries, generated=text))
 
 
-_LOCAL = ["executed ‖Δo‖", "local error", "its bound"]
+_LOCAL = ["executed ‖Δo‖", *LOCAL_COLUMNS]
 
 
 def _local(check: "LocalCheck | None") -> list[str]:
-    if check is None:
-        return ["", "", ""]
-    return [f"{check.executed:.4g}", f"{check.error:.1e}", f"{check.bound:.1e}"]
+    return ["" if check is None else f"{check.executed:.4g}", *local_cells(check)]
 
 
 def _json(item: Any) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from finite_calculus.cli.question import show
 
 if TYPE_CHECKING:
-    from finite_calculus.search import ExecutedRow, ScoreRow, ScoreTable
+    from finite_calculus.search import ExecutedRow, LocalCheck, ScoreRow, ScoreTable
+
+LOCAL_COLUMNS = ["local error", "its bound", "probable bound"]
 
 
 def summary_lines(table: "ScoreTable") -> list[str]:
@@ -53,7 +55,7 @@ def show_rows(
     columns += ["key", "value", "both"] if split else []
     certified = any(row.bound is not None for row in rows)
     columns += ["first-order", "± bound"] if certified else []
-    columns += ["executed", "local error", "its bound"] if done else []
+    columns += ["executed", *LOCAL_COLUMNS] if done else []
     shown = []
     for place, row in enumerate(rows):
         kind = row.kind if names is None else names[place]
@@ -64,13 +66,23 @@ def show_rows(
             line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"]
         if done:
             item = done.get(row.index)
-            line += (
-                ["", "", ""]
-                if item is None
-                else [f"{item.effect:+.4f}", f"{item.local.error:.1e}", f"{item.local.bound:.1e}"]
-            )
+            line.append("" if item is None else f"{item.effect:+.4f}")
+            line += local_cells(None if item is None else item.local)
         shown.append(line)
     show(title, columns, shown)
+
+
+def local_cells(check: "LocalCheck | None") -> list[str]:
+    """The error of an executed write, its sure bound and its probable one, with what was exceeded."""
+    if check is None:
+        return [""] * len(LOCAL_COLUMNS)
+    failed = "" if check.within_bound else " FAILED"
+    warned = "" if check.likely else " WARNING"
+    return [
+        f"{check.error:.1e}",
+        f"{check.bound:.1e}{failed}",
+        f"{check.probable_bound:.1e}{warned}",
+    ]
 
 
 def row_entry(row: "ScoreRow", done: "dict[int, ExecutedRow]") -> dict[str, Any]:

@@ -1,10 +1,16 @@
 """Derived bounds on what native float32 attention may differ by from exact arithmetic.
 
-The float32 computation is repeated on the captured tensors under the running error analysis of
-`finite_calculus.rounding`. Sums are charged for every order of summation and every elementary
-function its budget, so the bound holds for the model's kernel as well as for the repetition. What is
-bounded is local: y and the projected write of one layer, given its query, keys and values. Nothing here
-speaks of what happens downstream of the write.
+The float32 computation is followed stage by stage on exact values: scores, softmax, mixture, projection.
+Each rounding is charged half a last place of the number that it rounds. Sums are charged for the orders that
+probes revealed (`finite_calculus.models.kernels`), for every order where none is known, and every elementary
+function its budget. Two bounds come out: a sure one, which adds all roundings up, and a probable one, which
+adds their squares and is exceeded with probability `DOUBT` per number if roundings are independent and
+centred. A breach of the first is an error; one of the second is a warning.
+
+Where the executed y is known, its residual is measured in float64 and carried through W_o exactly, so that
+only the projection is left to be bounded: the error of a write is then what its y brings, which is held to
+the bound of y, and what the projection adds. What is bounded is local: y and the projected write of one
+layer, given its query, keys and values. Nothing here speaks of what happens downstream of the write.
 """
 
 from dataclasses import dataclass
@@ -13,93 +19,250 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus.models.layer import LayerBank, LayerCapture, head_products
-from finite_calculus.models.sinks import sink_mask, sink_scores
+from finite_calculus.models.kernels import Kernels
+from finite_calculus.models.layer import LayerBank, LayerCapture, head_products, repeat_groups
+from finite_calculus.models.query_bounds import (
+    query_error as query_error,
+    rotation_error as rotation_error,
+)
+from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.softcap import capped
-from finite_calculus.rounding import error_of, track, value_of
+from finite_calculus.models.sum_order import (
+    UNIT,
+    Spread,
+    any_order_spread,
+    half_place,
+    sum_spread,
+)
+from finite_calculus.readout import Readout
+from finite_calculus.rounding import ULPS
 
-_UNIT = torch.finfo(torch.float32).eps / 2
 # torch's vectorised softmax may use a faster exponential (2 ulp) and multiply by a reciprocal.
-_SOFTMAX_ULPS = 3.0
+_EXPONENTIAL = 3.0 * 2 * UNIT
+_QUOTIENT = 3.0 * UNIT
+# Terms of one layer's products beyond which no order is followed: they would have to be held in memory.
+_MOST_TERMS = 2**25
 
 
 @dataclass(frozen=True, eq=False)
 class LocalError:
-    """Bounds on the float32 error of y and of the projected write, entry by entry."""
+    """Bounds on the float32 error of y and of the projected write, entry by entry: sure and probable."""
 
     output: Float[Tensor, "heads value_width"]
     write: Float[Tensor, " model"]
+    probable_output: Float[Tensor, "heads value_width"]
+    probable_write: Float[Tensor, " model"]
 
 
-def local_error(layer: LayerCapture, bank: LayerBank | None = None) -> LocalError:
-    """Bounds on |y_native − y| and |o_native − o| of one readout; the second includes the first."""
-    y = _tracked_output(layer, layer.bank() if bank is None else bank)
-    joined = track(layer.output_projection.flatten(0, 1))
-    o = torch.matmul(y.reshape(1, -1), joined).reshape(-1)
-    if layer.output_bias is not None:
-        o = o + track(layer.output_bias)
-    return LocalError(error_of(y), error_of(o))
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """Roundings of one readout: of y, of its projection, and what y's own residual brings to the write.
+
+    `carried` is (ŷ − y)W_o with the measured residual of the executed ŷ, cut off at the sure bound of y so
+    that a wrong y excuses no write; `likely` is cut off at the probable one.
+    """
+
+    output: Spread
+    projection: Spread
+    carried: Float[Tensor, " model"]
+    likely: Float[Tensor, " model"]
+
+
+def local_error(
+    layer: LayerCapture,
+    bank: LayerBank | None = None,
+    *,
+    kernels: Kernels | None = None,
+    executed: Float[Tensor, "heads value_width"] | None = None,
+) -> LocalError:
+    """Bounds on |y_native − y| and |o_native − o| of one readout; the second includes the first.
+
+    `kernels` say what it was computed with, and `executed` is the y that came out, if it is known.
+    """
+    if executed is not None:
+        stages = readout_stages(layer, bank, kernels=kernels, executed=executed)
+        write = stages.carried.abs() + stages.projection.sure
+        probable = stages.likely.abs() + stages.projection.probable
+        return LocalError(stages.output.sure, write, stages.output.probable, probable)
+    y, output = _output_spread(layer, layer.bank() if bank is None else bank, kernels)
+    weight = layer.output_projection.double().abs()
+    # The errors of one head's entries share its probabilities; those of different heads are independent.
+    heads = torch.einsum("hv,hvm->hm", output.square.sqrt(), weight)
+    carried = Spread(torch.einsum("hv,hvm->m", output.sure, weight), heads.square().sum(0))
+    write = carried + _projection_spread(layer, y, kernels, errors=output.sure)
+    return LocalError(output.sure, write.sure, output.probable, write.probable)
 
 
 def output_error(
-    layer: LayerCapture, bank: LayerBank | None = None
+    layer: LayerCapture, bank: LayerBank | None = None, *, kernels: Kernels | None = None
 ) -> Float[Tensor, "heads value_width"]:
-    """Bound on |y_native − y| alone."""
-    return error_of(_tracked_output(layer, layer.bank() if bank is None else bank))
+    """Sure bound on |y_native − y| alone."""
+    return _output_spread(layer, layer.bank() if bank is None else bank, kernels)[1].sure
 
 
-def write_error(layer: LayerCapture, bank: LayerBank | None = None) -> Float[Tensor, " model"]:
-    """Bound on |o_native − o| alone."""
-    return local_error(layer, bank).write
+def write_error(
+    layer: LayerCapture, bank: LayerBank | None = None, *, kernels: Kernels | None = None
+) -> Float[Tensor, " model"]:
+    """Sure bound on |o_native − o| alone."""
+    return local_error(layer, bank, kernels=kernels).write
 
 
-def query_error(layer: LayerCapture) -> Float[Tensor, "heads width"]:
-    """Bound on the native rounding of q = c·R(p)(xW + b), for layers with an affine query.
-
-    The matrix product and bias by running analysis; the rotation adds the float32 angle, which is off
-    by up to p·ω·2u, and a handful of roundings of products no larger than the plane's norm.
-    """
-    head_input, weight = layer.query_map()
-    product = torch.matmul(track(head_input), track(weight))
-    if layer.query_bias is not None:
-        product = product + track(layer.query_bias)
-    size = value_of(product).double().norm(dim=-1, keepdim=True)
-    spread = error_of(product).norm(dim=-1, keepdim=True)
-    return (spread + size * rotation_error(layer, layer.position)).expand_as(layer.query) * abs(
-        layer.rotary_scaling
+def readout_stages(
+    layer: LayerCapture,
+    bank: LayerBank | None = None,
+    *,
+    kernels: Kernels | None,
+    executed: Float[Tensor, "heads value_width"],
+) -> Stages:
+    """Roundings of a readout whose y was executed, stage by stage."""
+    y, output = _output_spread(layer, layer.bank() if bank is None else bank, kernels)
+    residual, weight = executed.double() - y, layer.output_projection.double()
+    return Stages(
+        output,
+        _projection_spread(layer, executed.double(), kernels),
+        torch.einsum("hv,hvm->m", residual.clamp(-output.sure, output.sure), weight),
+        torch.einsum("hv,hvm->m", residual.clamp(-output.probable, output.probable), weight),
     )
 
 
-def rotation_error(layer: LayerCapture, position: float | int) -> float:
-    """Relative error of one native rotation: float32 angle p·ω, its sine and cosine, two products."""
-    if layer.rotary is None or layer.rotary.planes == 0:
-        return 0.0
-    fastest = float(layer.rotary.frequencies.abs().max())
-    return 2 * _UNIT * (abs(position) * fastest + 8)
+def _output_spread(
+    layer: LayerCapture, bank: LayerBank, kernels: Kernels | None
+) -> tuple[Tensor, Spread]:
+    """y in float64, and the roundings of its float32 computation.
+
+    With weights e^{s}(1 + ρ), y moves by Σpρ(v − y)/(1 + Σpρ), exactly; a rounded sum of weights scales it,
+    each quotient moves its own term, and the mixture adds its own.
+    """
+    readout = layer.readout(bank)
+    relative = _weight_spread(layer, readout, _score_spread(layer, bank, kernels))
+    most = float(relative.sure.max())
+    if not most < 0.5:
+        unknown = torch.full_like(readout.output, torch.inf)
+        return readout.output, Spread(unknown, unknown)
+    attended = readout.attended.unsqueeze(-1)
+    probs = readout.probs.unsqueeze(-1)
+    centred = torch.where(attended, readout.centred, 0.0)
+    terms = torch.where(attended, probs * readout.values, 0.0)
+    moved = Spread(relative.sure.unsqueeze(-1), relative.square.unsqueeze(-1))
+    moved = moved.times(probs * centred / (1 - most)).summed(-2)
+    keys = readout.keys
+    # Weights are summed in any order; worst is one that adds the largest first.
+    largest = readout.probs.sort(-1, descending=True).values.cumsum(-1)[..., 1:]
+    order = largest.sum(-1, keepdim=True) * UNIT / (1 - keys * UNIT)
+    squares = largest.square().sum(-1, keepdim=True) * UNIT**2
+    drift = (1 + most / (1 - most)) * (1 + 2 * keys * UNIT) * (1 + _QUOTIENT) - 1
+    common = Spread(order * readout.output.abs(), squares * readout.output.square())
+    quotients = Spread.of(_QUOTIENT * terms.abs()).summed(-2)
+    # Weights below the normal numbers may be lost altogether.
+    lost = torch.finfo(torch.float32).smallest_normal * centred.abs().sum(-2)
+    own = (common + quotients).times(1 + drift) + Spread.of(lost)
+    return readout.output, moved + own + _mixture_spread(bank, terms, drift, kernels)
 
 
-def _tracked_output(layer: LayerCapture, bank: LayerBank) -> Tensor:
-    scaling = torch.tensor(layer.scaling, dtype=torch.float32)
-    slack = (scaling.double() - layer.scaling).abs()
-    scores = head_products(track(bank.query), track(bank.keys)) * track(scaling, slack)
-    scores = capped(scores, layer.softcap) + track(bank.bias)
-    attended = (layer.attended & ~bank.removed).expand(layer.heads, -1)
-    scores = sink_scores(scores, None if layer.sinks is None else track(layer.sinks))
-    probs = _tracked_softmax(scores, sink_mask(attended, layer.sinks))[..., : bank.keys.shape[1]]
-    groups = bank.values.shape[0]
-    grouped = probs.reshape(groups, layer.heads // groups, -1)
-    y = torch.matmul(grouped, track(bank.values))
-    return y.reshape(layer.heads, bank.values.shape[-1])
+def _score_spread(layer: LayerCapture, bank: LayerBank, kernels: Kernels | None) -> Spread:
+    """Roundings of cap(q·k·c) + bias in every head, for each key."""
+    query, keys = bank.query.double(), bank.keys.double()
+    raw = head_products(query, keys)
+    spread = _product_spread(query, keys, kernels)
+    moved = (bank.query - layer.query).double().abs()
+    if bool(moved.any()):
+        # An edit of the query is added to the row's own: three roundings of q and one of the increment.
+        rounding = 4 * UNIT * (query.abs() + moved)
+        squares = head_products(rounding.square(), keys.square())
+        spread = spread + Spread(head_products(rounding, keys.abs()), squares)
+    scaling = float(torch.tensor(layer.scaling, dtype=torch.float32))
+    gap = Spread.of(raw.abs() * abs(scaling - layer.scaling))
+    scores = raw * scaling
+    spread = spread.times(scaling) + gap
+    spread = spread + Spread.of(half_place(scores.abs() + spread.sure))
+    if layer.softcap is not None:
+        # |tanh'| ≤ 1: what came in goes out, with a quotient, a tanh and a product of its own.
+        scores = capped(scores, layer.softcap)
+        ulps = 2 * UNIT * (ULPS["tanh"] + 1)
+        spread = spread + Spread.of(
+            2 * UNIT * (raw * scaling).abs() + ulps * (scores.abs() + spread.sure)
+        )
+    biased = (scores + bank.bias.double()).abs() + spread.sure
+    return spread + Spread.of(torch.where(bank.bias != 0, half_place(biased), 0.0))
 
 
-def _tracked_softmax(scores: Tensor, attended: Tensor) -> Tensor:
-    top = torch.where(attended, value_of(scores), -torch.inf).amax(-1, keepdim=True)
-    relative = torch.where(attended, scores - track(top), 0.0)
-    weights = _widen(torch.exp(relative), _SOFTMAX_ULPS)
-    weights = torch.where(attended, weights, 0.0)
-    return _widen(weights / weights.sum(-1, keepdim=True), 1.0)
+def _product_spread(query: Tensor, keys: Tensor, kernels: Kernels | None) -> Spread:
+    heads, groups = query.shape[0], keys.shape[0]
+    count, width = keys.shape[1:]
+    orders = None
+    if kernels is not None and heads * count * width <= _MOST_TERMS:
+        orders = kernels.score_orders(heads, groups, count, width)
+    if orders is None:
+        squares = head_products(query.square(), keys.square())
+        return any_order_spread(head_products(query.abs(), keys.abs()), squares, width)
+    return sum_spread(query.unsqueeze(1) * repeat_groups(keys, heads), orders)
 
 
-def _widen(tensor: Tensor, ulps: float) -> Tensor:
-    value = value_of(tensor)
-    return track(value, error_of(tensor) + ulps * 2 * _UNIT * value.double().abs())
+def _weight_spread(layer: LayerCapture, readout: Readout, scores: Spread) -> Spread:
+    """Relative roundings of the weights e^{s − top}; none at keys that are not attended to."""
+    keys = readout.attended[..., : scores.sure.shape[-1]]
+    sure = null_sink(torch.where(keys, scores.sure, 0.0), layer.sinks)
+    square = null_sink(torch.where(keys, scores.square, 0.0), layer.sinks)
+    below = readout.log_probs - readout.log_probs.amax(-1, keepdim=True)
+    below = torch.where(readout.attended, below.abs(), 0.0)
+    # The computed top is the score of some key, so it is off by no more than the largest error.
+    exponent = Spread(sure, square) + Spread.of(
+        half_place(below + sure + sure.amax(-1, keepdim=True))
+    )
+    growth = torch.expm1(exponent.sure)
+    slope = torch.where(exponent.sure > 0, growth / exponent.sure, 1.0)
+    return Spread(growth, exponent.square * slope.square()) + Spread.of(_EXPONENTIAL * (1 + growth))
+
+
+def _mixture_spread(
+    bank: LayerBank, terms: Tensor, drift: float, kernels: Kernels | None
+) -> Spread:
+    """Roundings of Σpv, (heads, value width), from its terms, (heads, keys, value width)."""
+    (heads, _, width), (groups, keys, _) = terms.shape, bank.values.shape
+    orders = None
+    if kernels is not None and terms.numel() <= _MOST_TERMS and keys > 1:
+        orders = kernels.mixture_orders(heads, groups, keys, width)
+    if orders is None or kernels is None:
+        total = terms.abs().sum(-2) * (1 + drift)
+        return any_order_spread(total, terms.square().sum(-2) * (1 + drift) ** 2, keys)
+    # A sink's null value has no place in the product.
+    terms = terms[:, :keys].mT
+    if kernels.patch is None:
+        return sum_spread(terms, orders, errors=drift * terms.abs())
+    # On the shared path the touched columns are summed apart, in any order, and added at the end.
+    touched = torch.zeros(keys, dtype=torch.bool)
+    touched[list(kernels.touched)] = True
+    apart = torch.where(touched, terms, 0.0)
+    total = apart.abs().sum(-1) * (1 + drift)
+    squares = apart.square().sum(-1) * (1 + drift) ** 2
+    rest = torch.where(touched, 0.0, terms)
+    size = terms.sum(-1).abs() + (drift + keys * UNIT) * terms.abs().sum(-1)
+    return (
+        sum_spread(rest, orders, errors=drift * rest.abs())
+        + any_order_spread(total, squares, max(1, kernels.patch))
+        + Spread.of(half_place(size * (1 + 2 * UNIT)))
+    )
+
+
+def _projection_spread(
+    layer: LayerCapture,
+    y: Float[Tensor, "heads value_width"],
+    kernels: Kernels | None,
+    *,
+    errors: Float[Tensor, "heads value_width"] | None = None,
+) -> Spread:
+    """Roundings of the projection of y, which may be off by `errors`, and of its bias."""
+    weight = layer.output_projection.double().flatten(0, 1).mT
+    terms = weight * y.reshape(-1)
+    off = None if errors is None else weight.abs() * errors.reshape(-1)
+    if layer.output_bias is not None:
+        terms = torch.cat([terms, layer.output_bias.double().unsqueeze(-1)], -1)
+        off = None if off is None else torch.nn.functional.pad(off, (0, 1))
+    orders = None
+    if kernels is not None and terms.numel() <= _MOST_TERMS:
+        outputs, inputs = weight.shape
+        orders = kernels.write_orders(inputs, outputs, bias=layer.output_bias is not None)
+    if orders is not None:
+        return sum_spread(terms, orders, errors=off)
+    sizes = terms.abs() if off is None else terms.abs() + off
+    return any_order_spread(sizes.sum(-1), sizes.square().sum(-1), sizes.shape[-1])

@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus.models.bounds import LocalError, local_error
+from finite_calculus.models.bounds import Stages, readout_stages
 from finite_calculus.models.edits import Edits, edited_bank
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.outcomes import Outcome
 from finite_calculus.models.predict import predict_bank
+from finite_calculus.models.sum_order import Spread
 
 # What a row of a batch rounds for itself; all else of a layer belongs to the capture.
 _ROUNDED = ("query", "keys", "values")
@@ -22,23 +23,41 @@ _ROUNDED = ("query", "keys", "values")
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """One change in float64: as executed, as predicted, and the bound on their difference."""
+    """One change in float64, as executed and as predicted, and what may lie between the two.
+
+    `rounding` are the roundings that are bounded a priori; `carried` is what residuals measured at earlier
+    stages bring, cut off at their sure bounds, and `likely` the same cut off at their probable ones.
+    """
 
     executed: Float[Tensor, "*shape"]
     predicted: Float[Tensor, "*shape"]
-    bound: Float[Tensor, "*shape"]
+    rounding: Spread
+    carried: Float[Tensor, "*shape"]
+    likely: Float[Tensor, "*shape"]
 
     @property
     def error(self) -> Float[Tensor, "*shape"]:
         """Executed − predicted."""
         return self.executed - self.predicted
 
+    @property
+    def bound(self) -> Float[Tensor, "*shape"]:
+        """The sure bound on |error|: a breach is not rounding."""
+        return self.carried.abs() + self.rounding.sure
+
+    @property
+    def probable_bound(self) -> Float[Tensor, "*shape"]:
+        """The probable bound on |error| (`DOUBT` per number): a breach is a warning."""
+        return self.likely.abs() + self.rounding.probable
+
     def along(self, gradient: Float[Tensor, " model"]) -> "Agreement":
-        """The change of a vector contracted with a gradient g: ⟨g, Δ⟩ on both sides, ⟨|g|, bound⟩."""
+        """The change of a vector contracted with a gradient g: ⟨g, Δ⟩ on both sides, Σ|g|r and Σg²r²."""
         return Agreement(
             torch.dot(gradient, self.executed),
             torch.dot(gradient, self.predicted),
-            torch.dot(gradient.abs(), self.bound),
+            self.rounding.times(gradient).summed(-1),
+            torch.dot(gradient, self.carried),
+            torch.dot(gradient, self.likely),
         )
 
 
@@ -53,7 +72,8 @@ class LocalComparison:
 def compare_locally(edits: Edits, outcome: Outcome) -> LocalComparison:
     """Compare an outcome with the exact prediction from its own row, which shares every input with it.
 
-    The bounds add the rounding of the edited and of the control readout, by running error analysis.
+    The bounds add the roundings of the edited and of the control readout; those of the write know the
+    executed y of both, whose residuals are carried through the projection.
     """
     return next(compare_all([edits], [outcome]))
 
@@ -62,62 +82,95 @@ def compare_all(
     counterfactuals: Sequence[Edits], outcomes: Sequence[Outcome]
 ) -> Iterator[LocalComparison]:
     """`compare_locally` for many outcomes; rows that round alike share the bound of their control."""
-    controls: list[tuple[LayerCapture, LocalError]] = []
+    controls: list[tuple[Outcome, Stages]] = []
     for edits, outcome in zip(counterfactuals, outcomes, strict=True):
         layer = outcome.layer
         bank = edited_bank(layer, edits)
         predicted = predict_bank(layer, bank)
-        before, after = _control_error(layer, controls), local_error(layer, bank)
+        before = _control_stages(outcome, controls)
+        after = readout_stages(layer, bank, kernels=outcome.kernels, executed=outcome.output)
         write = outcome.write.double() - outcome.control_write.double()
+        nothing = torch.zeros_like(predicted.response)
         yield LocalComparison(
-            Agreement(outcome.response, predicted.response, before.output + after.output),
-            Agreement(write, predicted.write, before.write + after.write),
+            Agreement(
+                outcome.response,
+                predicted.response,
+                before.output + after.output,
+                nothing,
+                nothing,
+            ),
+            Agreement(
+                write,
+                predicted.write,
+                before.projection + after.projection,
+                after.carried - before.carried,
+                after.likely - before.likely,
+            ),
         )
 
 
 @dataclass(frozen=True)
 class LocalCheck:
-    """Norms of one edited write: executed, predicted, their difference and its float32 bound.
+    """Norms of one edited write: executed, predicted, their difference and its float32 bounds.
 
     `executed` = ‖Δo‖₂ on the model, `predicted` = ‖Δo‖₂ by the calculus, `error` the norm of their
-    difference and `bound` what the rounding of the edited and the control row may add up to.
+    difference. `bound` is what the rounding of the edited and the control row may surely add up to;
+    `probable_bound` is exceeded with probability `DOUBT` per entry if roundings are independent. `beyond`
+    counts the entries of Δy and of Δo outside their sure bounds, `unlikely` those outside the probable ones.
     """
 
     executed: float
     predicted: float
     error: float
     bound: float
+    probable_bound: float
+    beyond: int
+    unlikely: int
 
     @classmethod
-    def of(cls, write: Agreement) -> "LocalCheck":
-        """The norms of a compared write."""
+    def of(cls, local: LocalComparison) -> "LocalCheck":
+        """The norms of a compared write, and the entries of it and of its heads that stand out."""
+        write, parts = local.write, (local.response, local.write)
         return cls(
             executed=float(torch.linalg.vector_norm(write.executed)),
             predicted=float(torch.linalg.vector_norm(write.predicted)),
             error=float(torch.linalg.vector_norm(write.error)),
             bound=float(torch.linalg.vector_norm(write.bound)),
+            probable_bound=float(torch.linalg.vector_norm(write.probable_bound)),
+            # Written so that what is not a number stands out.
+            beyond=sum(int((~(part.error.abs() <= part.bound)).sum()) for part in parts),
+            unlikely=sum(int((~(part.error.abs() <= part.probable_bound)).sum()) for part in parts),
         )
 
     @property
     def within_bound(self) -> bool:
-        """Whether rounding alone may explain the error."""
-        return self.error <= self.bound
+        """Whether rounding alone may explain every entry; if not, the check has failed."""
+        return self.beyond == 0
+
+    @property
+    def likely(self) -> bool:
+        """Whether rounding is likely to explain every entry; if not, that is a warning."""
+        return self.unlikely == 0
 
 
 def local_check(edits: Edits, outcome: Outcome) -> LocalCheck:
     """Compare the executed write of an outcome with the exact one of its own row."""
-    return LocalCheck.of(compare_locally(edits, outcome).write)
+    return LocalCheck.of(compare_locally(edits, outcome))
 
 
-def _control_error(
-    layer: LayerCapture, controls: list[tuple[LayerCapture, LocalError]]
-) -> LocalError:
-    """The bound of a layer's unedited readout, from `controls` if a layer equal to it is there."""
-    for other, error in controls:
-        if _equal(layer, other):
-            return error
-    controls.append((layer, local_error(layer)))
-    return controls[-1][1]
+def _control_stages(outcome: Outcome, controls: list[tuple[Outcome, Stages]]) -> Stages:
+    """The roundings of an outcome's control, from `controls` if one equal to it is there."""
+    kernels = outcome.kernels and outcome.kernels.control
+    for other, stages in controls:
+        if (
+            kernels == (other.kernels and other.kernels.control)
+            and torch.equal(outcome.control_output, other.control_output)
+            and _equal(outcome.layer, other.layer)
+        ):
+            return stages
+    stages = readout_stages(outcome.layer, kernels=kernels, executed=outcome.control_output)
+    controls.append((outcome, stages))
+    return stages
 
 
 def _equal(layer: LayerCapture, other: LayerCapture) -> bool:

@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, Edits, as_tuple, edited_bank
+from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.outcomes import Execution, Outcome
 from finite_calculus.models.prompt import PreparedPrompt
@@ -127,21 +128,25 @@ def _run_batch(
     keep_logits: bool,
 ) -> list[Outcome]:
     layer, site = capture.layer(number), prompt.sites[number]
-    banks = [edited_bank(layer, each) for each in edits]
     unedited = batch_baseline(prompt, rows)
     control = unedited.layers[number]
+    # Each row is edited as it rounded its last token, so that its prediction shares every input with it.
+    layers = [control.in_row(row, layer) for row in range(1, len(edits) + 1)]
+    banks = [edited_bank(own, each) for own, each in zip(layers, edits, strict=True)]
     tensors: dict[str, Tensor] = {}
+    kernels: list[Kernels | None] = []
 
     def edit(where: Site, call: AttentionCall) -> AttentionCall:
         if where is not site:
             return call
         edited = writable(call)
-        for row, bank in enumerate(banks, start=1):
-            apply_bank(edited, row, layer, bank)
+        for row, (own, bank) in enumerate(zip(layers, banks, strict=True), start=1):
+            apply_bank(edited, row, own, bank)
         return edited
 
     def observe(where: Site, call: AttentionCall, output: Tensor) -> Tensor:
         if where is site:
+            kernels.append(Kernels.of_call(site.projection, call))
             tensors["output"] = output[:, -1].reshape(rows, layer.heads, -1).cpu()
         return output
 
@@ -167,8 +172,9 @@ def _run_batch(
             control_output=control.output[row].cpu(),
             write=tensors["write"][row],
             control_write=control.write[row].cpu(),
-            layer=control.in_row(row, layer),
+            layer=layers[row - 1],
             logits=logits[row] if keep_logits else None,
+            kernels=kernels[0],
         )
         for row in range(1, len(banks) + 1)
     ]

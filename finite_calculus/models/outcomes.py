@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerCapture
 
 
@@ -19,7 +20,8 @@ class Outcome:
     zero, except that experts make the grouping of rows depend on the edits. On the shared path the
     control is row 0 of the batch, and `drift` is how far that is from the captured native margin: it
     shows the rounding of the path. `layer` is the captured layer with the last token's query, key and
-    value as this row rounded them: a prediction from it and the execution share every input.
+    value as this row rounded them: a prediction from it and the execution share every input. `kernels`
+    say what the row was computed with, None where that is not known: bounds then allow for any order.
     """
 
     margin: float
@@ -32,6 +34,7 @@ class Outcome:
     control_write: Float[Tensor, " model"]
     layer: LayerCapture
     logits: Float[Tensor, " vocabulary"] | None
+    kernels: Kernels | None = None
 
     @property
     def response(self) -> Float[Tensor, "heads width"]:

@@ -23,6 +23,8 @@ from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.columns import edited_columns
 from finite_calculus.models.edits import Edits
+from finite_calculus.models.kernels import Kernels
+from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import Margin
 from finite_calculus.models.outcomes import Outcome
 from finite_calculus.models.patches import Patch, stack_patches
@@ -44,15 +46,19 @@ def run_shared(
 ) -> list[Outcome]:
     """Execute counterfactuals of one layer; row 0 is their control."""
     layer, site, rows = capture.layer(number), prompt.sites[number], len(edits) + 1
-    patch = stack_patches(layer, edited_columns(layer, edits), prompt.prefix.ids.device)
     tensors: dict[str, Tensor] = {}
+    patches: list[tuple[LayerCapture, Patch, Kernels | None]] = []
 
     def attend(where: Site, call: AttentionCall) -> Tensor:
         stored = prompt.prefix.layers[where.layer]
         if where is not site:
             return shared_attention(call, stored.keys, stored.values)
-        for name, tensor in (("query", call.query), ("key", call.key), ("value", call.value)):
-            tensors[name] = tensor[0, :, -1].cpu()
+        last = (tensor[0, :, -1].cpu() for tensor in (call.query, call.key, call.value))
+        # Edited as row 0 rounded its last token, so that predictions share every input with the rows.
+        own = layer.with_last_token(*last)
+        patch = stack_patches(own, edited_columns(own, edits), prompt.prefix.ids.device)
+        packed = all(x is not None and x.is_contiguous() for x in (stored.keys, stored.values))
+        patches.append((own, patch, Kernels.of(site.projection, rows, packed=packed)))
         tensors["output"] = shared_attention(call, stored.keys, stored.values, patch)
         return tensors["output"]
 
@@ -74,7 +80,7 @@ def run_shared(
     margins = margin.of(logits.double()).tolist()
     outputs = tensors["output"].reshape(rows, layer.heads, -1).cpu().unbind(0)
     writes = tensors["write"].unbind(0)
-    own = layer.with_last_token(tensors["query"], tensors["key"], tensors["value"])
+    ((own, patch, kernels),) = patches
     return [
         Outcome(
             margin=margins[row],
@@ -87,6 +93,7 @@ def run_shared(
             control_write=writes[0],
             layer=own,
             logits=logits[row] if keep_logits else None,
+            kernels=kernels and kernels.patched(patch.columns[row], layer.keys.shape[1]),
         )
         for row in range(1, rows)
     ]

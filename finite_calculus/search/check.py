@@ -58,7 +58,7 @@ def execute_rows(
     outcomes = instrument.execute(table.capture, edits, batch=batch, quiet=quiet).outcomes
     comparisons = compare_all(edits, outcomes)
     return tuple(
-        ExecutedRow(table.row(index), outcome.effect, outcome.margin, LocalCheck.of(local.write))
+        ExecutedRow(table.row(index), outcome.effect, outcome.margin, LocalCheck.of(local))
         for index, outcome, local in zip(indices, outcomes, comparisons, strict=True)
     )
 

@@ -12,8 +12,8 @@ from finite_calculus.models import (
     attach,
     compare_all,
     compare_locally,
-    local_error,
 )
+from finite_calculus.models.bounds import readout_stages
 from finite_calculus.models.edits import Edits
 from native_checks.bench import battery
 
@@ -45,11 +45,11 @@ def test_rows_that_round_alike_share_the_bound_of_their_control(
     edits, execution = executed
     unedited = []
 
-    def counting(layer, bank=None):
+    def counting(layer, bank=None, **options):
         unedited.extend([layer] if bank is None else [])
-        return local_error(layer, bank)
+        return readout_stages(layer, bank, **options)
 
-    monkeypatch.setattr(comparison, "local_error", counting)
+    monkeypatch.setattr(comparison, "readout_stages", counting)
     list(compare_all(edits, execution.outcomes))
     layers = {outcome.layer.layer for outcome in execution.outcomes}
     assert len(layers) <= len(unedited) < len(edits)
@@ -78,9 +78,12 @@ def test_a_change_along_a_gradient_is_its_contraction(executed: Executed):
     for contraction, terms in (
         (along.executed, gradient * write.executed),
         (along.predicted, gradient * write.predicted),
-        (along.bound, gradient.abs() * write.bound),
+        (along.carried, gradient * write.carried),
+        (along.rounding.sure, gradient.abs() * write.rounding.sure),
+        (along.rounding.square, gradient.square() * write.rounding.square),
     ):
         # Two orders of summation, each off by at most n·u·Σ|terms|.
         allowed = len(terms) * torch.finfo(torch.float64).eps * float(terms.abs().sum())
         assert abs(float(contraction - terms.sum())) <= allowed
     assert abs(float(along.error)) <= float(along.bound)
+    assert float(along.probable_bound) <= float(along.bound)

@@ -1,0 +1,236 @@
+"""In which order a sum of n terms is formed, revealed by probing, and what its roundings may add up to.
+
+A float32 product of matrices sums in an order that no document states: in blocks, in lanes, by kernels that
+depend on shape, layout and alignment. It is revealed by numbers that swallow others (Xie, Gao, Wang and Xue,
+"Revealing Floating-Point Accumulation Orders in Software/Hardware Implementations", USENIX ATC 2025): with
+M at term i, −M at term j and 1 elsewhere, exactly those ones survive that are added after i and j met.
+Whether a product is rounded before it is added shows where it loses a digit and the rest of it is cancelled.
+A probe that does not answer like a binary tree gives no order, and then every order has to be allowed for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from finite_calculus._tracked import ulp_of
+
+# A chain: the first item plus the second, plus the third, …; an item is a term or a chain of its own.
+Chain: TypeAlias = tuple["int | Chain", ...]
+# Larger than any count of ones times the last place of float32, and far from overflow.
+_SWALLOWS = 2.0**60
+# The right factor of every probe: 3(2²³ + 1) has one digit more than float32, which a rounding takes.
+FACTOR = 3.0
+_LONG, _SHORT = 2.0**23 + 1, -(2.0**23)
+# Kernels that take more orders than this at one shape are not followed.
+_MOST_ORDERS = 16
+UNIT = torch.finfo(torch.float32).eps / 2
+# A probable bound may be exceeded with this probability, by one number whose roundings are independent and
+# centred: λ√Σr² with 2·e^{−λ²/2} of it, by Hoeffding's inequality.
+DOUBT = 1e-9
+_DEVIATIONS = sqrt(2 * log(2 / DOUBT))
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Roundings that are added up: `sure` bounds Σ|r| and `square` bounds Σr², r being half a last place."""
+
+    sure: Float[Tensor, "*shape"]
+    square: Float[Tensor, "*shape"]
+
+    @classmethod
+    def of(cls, rounding: Tensor) -> "Spread":
+        """One rounding in each entry."""
+        return cls(rounding, rounding.square())
+
+    def __add__(self, other: "Spread") -> "Spread":
+        return Spread(self.sure + other.sure, self.square + other.square)
+
+    def times(self, factor: Tensor | float) -> "Spread":
+        """The roundings of numbers that are then multiplied by an exact factor."""
+        factor = torch.as_tensor(factor, dtype=torch.float64)
+        return Spread(self.sure * factor.abs(), self.square * factor.square())
+
+    def summed(self, dim: int) -> "Spread":
+        """The roundings of all entries along a dimension."""
+        return Spread(self.sure.sum(dim), self.square.sum(dim))
+
+    @property
+    def probable(self) -> Float[Tensor, "*shape"]:
+        """λ√Σr², exceeded with probability `DOUBT` if roundings are independent and centred."""
+        return torch.minimum(self.sure, _DEVIATIONS * self.square.sqrt())
+
+
+def half_place(size: Tensor) -> Tensor:
+    """What rounding a number of at most this size to float32 may cost, underflow included."""
+    return ulp_of(size, torch.float32) / 2 + torch.finfo(torch.float32).smallest_normal * UNIT
+
+
+@dataclass(frozen=True)
+class Order:
+    """How a sum of products is formed: its chain, and the terms whose products are rounded on their own."""
+
+    chain: Chain
+    rounded: tuple[int, ...]
+
+
+def reveal_orders(sums: Callable[[Tensor], Tensor], terms: int) -> frozenset[Order] | None:
+    """The orders in which `sums` adds; None if its answers are not those of trees, or of too many.
+
+    `sums` takes left factors (probes, terms) in float32 and returns Σ left·`FACTOR` at each place of its
+    output, (probes, places). Places may differ: the edges of a matrix have kernels of their own.
+    """
+    orders: set[Order] = set()
+    waiting: Tensor | None = None
+    while waiting is None or bool(waiting.any()):
+        prober = _Prober(sums, terms, 0 if waiting is None else int(waiting.int().argmax()))
+        chain = prober.chain(range(terms))
+        if chain is None or len(orders) == _MOST_ORDERS:
+            return None
+        orders.add(Order(chain, prober.rounded(chain)))
+        alike = prober.alike
+        if alike is None:
+            break
+        waiting = ~alike if waiting is None else waiting & ~alike
+    return frozenset(orders)
+
+
+@dataclass(eq=False)
+class _Prober:
+    """Reveals the order of one place, and notes at which places the answers were the same."""
+
+    sums: Callable[[Tensor], Tensor]
+    terms: int
+    place: int
+    alike: Tensor | None = None
+
+    def chain(self, members: Sequence[int]) -> Chain | None:
+        """The members of a subtree in the order in which they join its first one."""
+        if len(members) == 1:
+            return tuple(members)
+        first, others = members[0], members[1:]
+        meetings = self._meetings(first, others)
+        items: list[int | Chain] = [first]
+        covered = 1
+        for size in sorted(set(meetings)):
+            group = [other for other, met in zip(others, meetings, strict=True) if met == size]
+            covered += len(group)
+            part = self.chain(group)
+            if part is None or size != covered:
+                return None
+            items.append(part[0] if len(part) == 1 else part)
+        return tuple(items)
+
+    def rounded(self, chain: Chain) -> tuple[int, ...]:
+        """Terms whose products are not fused with the addition that they enter by."""
+        pairs = list(_joins(chain))
+        if not pairs:
+            return tuple(range(self.terms))
+        patterns = torch.zeros(len(pairs), self.terms)
+        numbers, (earlier, later) = torch.arange(len(pairs)), torch.tensor(pairs).mT
+        patterns[numbers, earlier], patterns[numbers, later] = _SHORT, _LONG
+        fused = later[self._answers(patterns) == FACTOR]
+        return tuple(sorted(set(range(self.terms)) - set(fused.tolist())))
+
+    def _meetings(self, first: int, others: Sequence[int]) -> list[float]:
+        """How many terms lie under the node where `first` meets each of the others."""
+        patterns = torch.ones(len(others), self.terms)
+        patterns[:, first] = _SWALLOWS
+        patterns[torch.arange(len(others)), torch.tensor(others)] = -_SWALLOWS
+        return (self.terms - self._answers(patterns) / FACTOR).tolist()
+
+    def _answers(self, patterns: Tensor) -> Tensor:
+        answers = self.sums(patterns).double()
+        own = answers[:, self.place]
+        alike = (answers == own.unsqueeze(-1)).all(0)
+        self.alike = alike if self.alike is None else self.alike & alike
+        return own
+
+
+def _first_term(chain: Chain) -> int:
+    first = chain[0]
+    return _first_term(first) if isinstance(first, tuple) else first
+
+
+def _joins(chain: Chain) -> Iterator[tuple[int, int]]:
+    """Each term that joins a chain, after the chain's first term."""
+    for item in chain:
+        if isinstance(item, tuple):
+            yield from _joins(item)
+    for item in chain[1:]:
+        if not isinstance(item, tuple):
+            yield _first_term(chain), item
+
+
+def sum_spread(
+    terms: Float[Tensor, "*shape terms"],
+    orders: Iterable[Order],
+    *,
+    errors: Float[Tensor, "*shape terms"] | None = None,
+) -> Spread:
+    """Roundings of Σ over the last dimension, each term a product, in the worst of the given orders.
+
+    Every partial sum and every product that is not fused is charged half its last place. `errors` bound
+    how far the terms that were added are from these.
+    """
+    sizes = terms.abs() if errors is None else terms.abs() + errors
+    room = _room(sizes.sum(-1), terms.shape[-1])
+    if errors is not None:
+        room = room + errors.sum(-1)
+    products = half_place(sizes)
+    parts = [
+        _chain_spread(terms, order.chain, room)[1]
+        + Spread.of(_columns(products, list(order.rounded))).summed(-1)
+        for order in orders
+    ]
+    return Spread(
+        torch.stack([part.sure for part in parts]).amax(0),
+        torch.stack([part.square for part in parts]).amax(0),
+    )
+
+
+def any_order_spread(
+    total: Float[Tensor, "*shape"], squares: Float[Tensor, "*shape"], terms: int
+) -> Spread:
+    """The same for any order: n − 1 additions of at most Σ|terms|, from Σ|terms| and Σterms²."""
+    most = half_place(total + _room(total, terms))
+    tiny = terms * half_place(torch.zeros_like(total))
+    products = Spread(UNIT * total + tiny, UNIT**2 * squares + tiny.square())
+    return products + Spread((terms - 1) * most, (terms - 1) * most.square())
+
+
+def _room(total: Tensor, terms: int) -> Tensor:
+    """What a partial sum may be off by: γ_n·Σ|terms|, and less than 2^-40 of it for the float64 sums here."""
+    return total * (terms * UNIT / max(1 - terms * UNIT, UNIT) + 2.0**-40)
+
+
+def _chain_spread(terms: Tensor, chain: Chain, room: Tensor) -> tuple[Tensor, Spread]:
+    """The sum of a chain and the roundings of all partial sums in it and below it."""
+    nested = [item for item in chain if isinstance(item, tuple)]
+    below = [_chain_spread(terms, item, room) for item in nested]
+    leaves = [item for item in chain if not isinstance(item, tuple)]
+    columns = _columns(terms, leaves)
+    if nested:
+        # Terms and sums of nested chains, in the places that they have in this one.
+        joined = torch.cat([columns, torch.stack([total for total, _ in below], -1)], -1)
+        is_chain = torch.tensor([isinstance(item, tuple) for item in chain])
+        places = torch.empty(len(chain), dtype=torch.long)
+        places[~is_chain] = torch.arange(len(leaves))
+        places[is_chain] = torch.arange(len(leaves), len(chain))
+        columns = joined.index_select(-1, places)
+    partial = columns.cumsum(-1)
+    spread = Spread.of(half_place(partial[..., 1:].abs() + room.unsqueeze(-1))).summed(-1)
+    for _, part in below:
+        spread = spread + part
+    return partial[..., -1], spread
+
+
+def _columns(terms: Tensor, leaves: list[int]) -> Tensor:
+    """Terms by number; a run of neighbours is read where it is."""
+    if leaves and leaves == list(range(leaves[0], leaves[-1] + 1)):
+        return terms[..., leaves[0] : leaves[-1] + 1]
+    return terms.index_select(-1, torch.tensor(leaves, dtype=torch.long))
