@@ -86,7 +86,7 @@ class ReferenceComparison(_BatchedCheck):
 
         mpmath evaluates the reference of every case again, as a second opinion.
         """
-        for index, (values, bounds) in enumerate(self._computed(batch)):
+        for index, (values, bounds) in enumerate(self.computed(batch)):
             case = as_lists(batch.case(index))
             exact, bits = prove(self.reference, case, bounds)
             if not agree(exact, second_opinion(self.reference, case, bits)):
@@ -95,7 +95,7 @@ class ReferenceComparison(_BatchedCheck):
             scale = max((abs(float(ball.mid())) for ball in exact), default=0.0)
             yield Sample(errors, bounds, scale, bits)
 
-    def _computed(self, batch: Batch) -> Iterator[tuple[list[float], list[float]]]:
+    def computed(self, batch: Batch) -> Iterator[tuple[list[float], list[float]]]:
         """Values and error bounds of every case, flat."""
         if not self.batched:
             for index in range(len(batch)):
