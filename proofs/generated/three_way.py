@@ -98,14 +98,14 @@ def _name(
     definition: list[flint.arb],
     computes: Callable[[list[flint.arb]], bool],
 ) -> Wrong:
-    is_left, is_right = is_equal(left, definition), is_equal(right, definition)
+    is_left, is_right = _is_same(left, definition), _is_same(right, definition)
     if is_left and is_right:
         return Wrong.NOTHING if computes(definition) else Wrong.CODE
     if computes(definition):
         if is_left or is_right:
             return Wrong.RIGHT if is_left else Wrong.LEFT
         return Wrong.UNDECIDED
-    if is_equal(left, right) and computes(left):
+    if _is_same(left, right) and computes(left):
         return Wrong.DEFINITION
     return Wrong.UNDECIDED
 
@@ -113,6 +113,11 @@ def _name(
 def _measured(link: Link, env: Environment, numbers: list[flint.arb]) -> list[flint.arb]:
     places = range(len(numbers)) if link.part is None else link.part
     return [link.measure(numbers[i], env) for i in places]
+
+
+def _is_same(first: list[flint.arb], second: list[flint.arb]) -> bool:
+    # The logarithm of what should have been positive is no number, which overlaps with everything.
+    return all(x.is_finite() for x in (*first, *second)) and is_equal(first, second)
 
 
 def _is_within(values: list[float], bounds: list[float], balls: list[flint.arb]) -> bool:

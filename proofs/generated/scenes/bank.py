@@ -27,11 +27,16 @@ D, lam, y = sp.symbols("D lam y")
 edited = p * E / D
 _PER_KEY = ("scores", "values", "score_delta", "second_delta", "linear_delta", "value_delta")
 
+# Where all keys fall further than this, D = 1 + Σ p·(e^d − 1) would need more bits than Arb is allowed.
+_DEEPEST = -4000.0
+
 
 def draw(rng: Rng, calm: bool) -> Case:
     """The attended part of an adversarial bank; a calm one has few keys and small increments."""
     drawn = cases.bank(rng, np.float64, 1).case(0)
     attended = {name: drawn[name][drawn["mask"]] for name in _PER_KEY}
+    if attended["score_delta"].max() < _DEEPEST:
+        attended["score_delta"] = np.maximum(attended["score_delta"], _DEEPEST)
     if calm:
         attended = {name: array[:2] for name, array in attended.items()}
         attended["scores"] = np.clip(attended["scores"] - attended["scores"].max(), -4, 0)
