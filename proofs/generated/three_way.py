@@ -88,8 +88,9 @@ def _verdict(
     places = link.entries(arguments)
     ((values, bounds),) = comparison.computed(_batch(arguments))
     definition, _ = prove(comparison.reference, arguments, bounds)
-    values, bounds, definition = ([x[i] for i in places] for x in (values, bounds, definition))
-    return _name(left, right, definition, lambda balls: _is_within(values, bounds, balls))
+    computed, allowed = ([numbers[i] for i in places] for numbers in (values, bounds))
+    exact = [definition[i] for i in places]
+    return _name(left, right, exact, lambda balls: _is_within(computed, allowed, balls))
 
 
 def _name(

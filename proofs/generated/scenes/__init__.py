@@ -8,23 +8,23 @@ import importlib
 from proofs.catalogue import TOPICS
 from proofs.entry import Entry
 from proofs.generated.environment import Scene
-from proofs.generated.scenes import bank, edits, head, rotary, studies
+from proofs.generated.scenes import bank, control, edits, gauge, head, positional, rotary, studies
 
 BY_TOPIC: dict[str, Scene] = {
     "phi": rotary.PHI,
     "rotary": rotary.ROTARY,
-    "positional": rotary.PLANES,
+    "positional": positional.PLANES,
     "readout": bank.READOUT,
     "response": bank.RESPONSE,
     "joint": bank.JOINT,
     "quadratic": bank.QUADRATIC,
-    "margin": head.MARGIN,
+    "margin": control.MARGIN,
     "certificate": bank.CERTIFICATE,
     "sparse": edits.SPARSE,
     "effective": head.EFFECTIVE,
-    "gauge": head.GAUGE,
-    "curvature": head.CURVATURE,
-    "control": head.CONTROL,
+    "gauge": gauge.GAUGE,
+    "curvature": gauge.CURVATURE,
+    "control": control.CONTROL,
     "bands": edits.BANDS,
     "reordering": studies.REORDERING,
     "deletion": edits.DELETION,
@@ -35,8 +35,8 @@ BY_TOPIC: dict[str, Scene] = {
 }
 # Entries about other things than the rest of their topic.
 BY_LABEL: dict[str, Scene] = {
-    "main:tworemainders": rotary.POSITIONAL,
-    "unlabelled:band-additivity": rotary.BAND_PLANES,
+    "main:tworemainders": positional.POSITIONAL,
+    "unlabelled:band-additivity": positional.BAND_PLANES,
     "eq:residual": head.RESIDUAL,
     "eq:bound": studies.FREE,
     "main:querycontrol": studies.FREE,

@@ -1,6 +1,6 @@
-"""Rotary planes: rotations, displacements and score increments of a shifted key, and φ₁ itself.
+"""Rotary planes: rotations, their displacements and derivatives, and φ₁ itself.
 
-Topics: phi, rotary and positional, and the additivity of bands. The index runs over planes.
+Topics: phi and rotary. The index runs over planes; the first stands for any plane.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import numpy as np
 import sympy as sp
 
 from proofs.generated.environment import Environment, Rng, Scene
-from proofs.generated.scenes.bank import BANK, number, value
+from proofs.generated.scenes.bank import number
 from proofs.numeric import head_cases
 from proofs.numeric.cases import Case
 from proofs.prover.exact import Matrix
-from proofs.prover.sums import Index
 from proofs.references import bank as of_bank, effective as of_affine, rotary as of_rotary
 from proofs.references.series import variables
 
@@ -70,7 +69,7 @@ def _plane_matrix(env: Environment, turn: Any) -> Matrix:
     return Matrix([[column[i] for column in columns] for i in range(2)])
 
 
-def _rotation(env: Environment, angle: Any, reference: Any = of_rotary.rotate) -> Matrix:
+def rotation(env: Environment, angle: Any, reference: Any = of_rotary.rotate) -> Matrix:
     """What a rotary reference does to a plane of frequency one."""
     plane = {"frequencies": [env.num.real(1.0)], "layout": "half", "band": [True]}
     return _plane_matrix(
@@ -101,7 +100,7 @@ def _at(place: int) -> Any:
 def _exponential(env: Environment) -> Matrix:
     """e^{λ + θJ} = e^λ·R(θ)."""
     growth, angle = env.case["matrix"]
-    return _rotation(env, angle) * env.num.exp(growth)
+    return rotation(env, angle) * env.num.exp(growth)
 
 
 def _square(env: Environment) -> Matrix:
@@ -112,7 +111,7 @@ def _square(env: Environment) -> Matrix:
 
 def _generated(env: Environment) -> Matrix:
     """θJ from the reference of the tangent."""
-    return _rotation(env, _angle(env), of_rotary.tangent)
+    return rotation(env, _angle(env), of_rotary.tangent)
 
 
 def _derivative(order: int) -> Any:
@@ -120,21 +119,21 @@ def _derivative(order: int) -> Any:
 
     def define(env: Environment) -> Matrix:
         (position,) = variables([env.case["positions"][0]], [order])
-        turned = _rotation(env, position * env.case["frequencies"][0])
+        turned = rotation(env, position * env.case["frequencies"][0])
         return Matrix([[entry.derivative(order) for entry in row] for row in turned.rows])
 
     return define
 
 
 def _displaced(env: Environment) -> Matrix:
-    return _rotation(env, _angle(env), of_rotary.displacement)
+    return rotation(env, _angle(env), of_rotary.displacement)
 
 
 def _moved(env: Environment) -> Matrix:
     """R(ω(p + δ)) − R(ωp)."""
     frequency, position = env.case["frequencies"][0], env.case["positions"][0]
-    after = _rotation(env, frequency * (position + env.case["shift"]))
-    return after + _rotation(env, frequency * position) * -1
+    after = rotation(env, frequency * (position + env.case["shift"]))
+    return after + rotation(env, frequency * position) * -1
 
 
 def _squared_norm(reference: Any) -> Any:
@@ -215,13 +214,13 @@ ROTARY = Scene(
         "main:central on a plane": _displaced,
         "main:central shift": _moved,
         "main:rotation generator": _derivative(1),
-        "main:rotation start": lambda env: _rotation(env, env.num.real(0.0)),
+        "main:rotation start": lambda env: rotation(env, env.num.real(0.0)),
         "main:integrate on a plane": _displaced,
-        "main:integrate even part": lambda env: _rotation(env, _angle(env)).rows[1][0],
+        "main:integrate even part": lambda env: rotation(env, _angle(env)).rows[1][0],
         "main:integrate odd part": lambda env: -_displaced(env).rows[0][0],
         "eq:derivatives step": _derivative(_POWER + 1),
         "eq:derivatives series": lambda env: _square(env) * _exponential(env),
-        "eq:rotation": lambda env: _rotation(
+        "eq:rotation": lambda env: rotation(
             env,
             env.case["frequencies"][0] * (env.case["positions"][1] - env.case["positions"][0]),
         ),
@@ -234,95 +233,3 @@ ROTARY = Scene(
         "X7": _displaced,
     },
 )
-
-# --- positional: the score increment of a band, on all planes and on one ---
-
-
-def _scores(reference: Any) -> Any:
-    """A definition: the score increment of the one key."""
-    return lambda env: reference(env.num, **env.case)[0]
-
-
-def _one_plane(reference: Any, order: int) -> Any:
-    """τ times the derivative in the shift of an increment on the first plane alone, at no shift."""
-
-    def define(env: Environment) -> Any:
-        (shift,) = variables([env.num.real(0.0)], [order])
-        vectors = [[env.case[name][0] for name in names] for names in (("q1", "q2"), ("k1", "k2"))]
-        plane = {"frequencies": [env.case["frequencies"][0]], "layout": "half", "band": [True]}
-        case = {"query": vectors[0], "keys": [vectors[1]], "scaling": env.num.real(1.0)}
-        (increment,) = reference(env.num, shift=shift, **case, **plane)
-        return increment.derivative(order)
-
-    return define
-
-
-_q1, _q2, _k1, _k2 = (Index(name) for name in ("q1", "q2", "k1", "k2"))
-_angles = Index("theta")
-PLANES = Scene(
-    draw,
-    {
-        _q1: number("q1"),
-        _q2: number("q2"),
-        _k1: number("k1"),
-        _k2: number("k2"),
-        Index("1_b"): number("in_band"),
-        _angles: lambda env: [env.case["shift"] * w for w in env.case["frequencies"]],
-        Index("c"): sp.cos(_angles),
-        Index("s"): sp.sin(_angles),
-        J: ROTARY.symbols[J],
-        sp.Symbol("tau"): lambda env: (
-            1 / of_rotary.score_scale(env.num, env.case["query"], env.case["scaling"])
-        ),
-        sp.Symbol("delta"): number("shift"),
-        omega: ROTARY.symbols[omega],
-        sp.Symbol("a"): lambda env: env[_q1][0] * env[_k1][0] + env[_q2][0] * env[_k2][0],
-        sp.Symbol("b"): lambda env: env[_q2][0] * env[_k1][0] - env[_q1][0] * env[_k2][0],
-    },
-    {
-        "main:score": _scores(of_rotary.key_shift_scores),
-        "eq:phasejacobian generator": _scores(of_rotary.key_shift_scores_linear),
-        "eq:phasejacobian tangent": lambda env: (
-            env.case["shift"] * _one_plane(of_rotary.key_shift_scores, 1)(env)
-        ),
-        "eq:phasejacobian start": _one_plane(of_rotary.key_shift_scores, 0),
-        "U3 first order": _one_plane(of_rotary.key_shift_scores_remainder, 1),
-        "U3 second order": _one_plane(of_rotary.key_shift_scores_remainder, 2),
-    },
-)
-
-
-def _error_of_the_jacobian(env: Environment) -> Any:
-    response = of_bank.key_response(env.num, **env.case)[0]
-    return response - of_bank.positional_jacobian(env.num, **env.case)[0]
-
-
-POSITIONAL = BANK.with_symbols({Index("d_lin"): number("linear_delta")}).with_definitions(
-    {
-        "main:tworemainders: ": _error_of_the_jacobian,
-        "main:tworemainders key": value(of_bank.key_response),
-    }
-)
-
-# --- two disjoint bands: a plane is turned by the one, the other or neither ---
-
-
-def _in_either(env: Environment) -> list[bool]:
-    return [bool(x != 0) for x in map(sum, zip(env[Index("1_b")], env[Index("1_c")], strict=True))]
-
-
-def _band_operators(env: Environment) -> list[Matrix]:
-    """R(θ) − I on the planes of either band, zero elsewhere."""
-    pairs = zip(env[_angles], _in_either(env), strict=True)
-    return [
-        _rotation(env, angle if inside else angle * 0, of_rotary.displacement)
-        for angle, inside in pairs
-    ]
-
-
-def _band_scores(env: Environment) -> Any:
-    case = {**env.case, "band": _in_either(env)}
-    return of_rotary.key_shift_scores(env.num, **case)[0]
-
-
-BAND_PLANES = PLANES.with_definitions({"U2 operators": _band_operators, "U2 union": _band_scores})
