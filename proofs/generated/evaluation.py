@@ -112,7 +112,11 @@ class _Walk:
         if not isinstance(node.exp, sp.Integer):
             raise ValueError(f"an exponent must be an integer; got {node}")
         base, power = self(node.base, bound), int(node.exp)
-        return base**power if power >= 0 else 1 / base**-power
+        if isinstance(base, Matrix):
+            return base**power
+        # python-flint raises a ball that meets zero to a power by its logarithm, which is no number.
+        product = math.prod([base] * abs(power))
+        return product if power >= 0 else 1 / product
 
     def _function(self, node: sp.Function, bound: Bound) -> Any:
         arguments = [self(arg, bound) for arg in node.args]

@@ -131,6 +131,12 @@ def test_ball_around_zero_encloses_the_divided_differences():
         assert ArbContext.phi2(wide).overlaps((z.expm1() - z) / z**2)
 
 
+def test_square_of_a_ball_around_zero_is_a_number():
+    values = Values(ArbContext(), {x: flint.arb(0, 0.5)})
+    assert evaluate(x**2, values).overlaps(flint.arb("0.2"))
+    assert evaluate(x**2, values).is_finite()
+
+
 def test_what_cannot_be_evaluated_is_refused():
     with pytest.raises(ValueError, match="an exponent must be an integer"):
         both(x ** sp.Rational(1, 2), x=2.0)

@@ -32,8 +32,10 @@ _DEEPEST = -4000.0
 
 
 def draw(rng: Rng, calm: bool) -> Case:
-    """The attended part of an adversarial bank; a calm one has few keys and small increments."""
+    """The attended part of an adversarial bank; a calm one has two keys and small increments."""
     drawn = cases.bank(rng, np.float64, 1).case(0)
+    while calm and drawn["mask"].sum() < 2:
+        drawn = cases.bank(rng, np.float64, 1).case(0)
     attended = {name: drawn[name][drawn["mask"]] for name in _PER_KEY}
     if attended["score_delta"].max() < _DEEPEST:
         attended["score_delta"] = np.maximum(attended["score_delta"], _DEEPEST)
