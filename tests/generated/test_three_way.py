@@ -12,6 +12,7 @@ from proofs.generated.scenes import scene_of
 from proofs.generated.three_way import Link, Wrong, compare_three, name_wrong
 from proofs.numeric.comparison import leaves_of
 from proofs.numeric.comparisons import COMPARISONS
+from proofs.prover.vocabulary import eps
 from proofs.references import bank as of_bank
 from proofs.references.numbers import flatten
 
@@ -71,7 +72,6 @@ def test_wrong_sign_of_the_code_is_named(link: Link):
 
 def test_wrong_sign_inside_the_statement_is_named():
     statement = statement_of(RESPONSE)
-    eps = next(s for s in statement.lhs.free_symbols if s.name == "eps")
     left = replace(statement, lhs=statement.lhs.xreplace({eps: -eps}))
     right = replace(statement, rhs=statement.rhs.xreplace({eps: -eps}))
     assert verdict(RESPONSE, statement=left) is Wrong.LEFT
