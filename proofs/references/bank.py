@@ -1,9 +1,12 @@
 """References for one query over a bank of keys, from the definition: two softmaxes, subtracted.
 
-Nothing here uses φ1, the log-ratio t or any identity of the paper; each function forms the edited and
-the unedited readout as eq:attention defines them. Keys outside the attended set are left out.
+Each function forms the edited and the unedited readout as eq:attention defines them; a derivative is a
+coefficient of the power series of that readout. φ₁ does not occur. Linear and quadratic responses, the
+weights of the remainder and the Jacobian of a deletion are what the paper defines them to be, formulas
+in p, and are written so. Keys outside the attended set are left out.
 """
 
+from proofs.references.series import SeriesNumbers, variables
 from proofs.references.vectors import (
     Matrix,
     Number,
@@ -192,15 +195,11 @@ def band_interaction(num, mask, scores, values, score_delta, second_delta, **_) 
 
 
 def mixed_second_derivative(num, mask, scores, values, score_delta, second_delta, **_) -> Vector:
-    """E[(a − Ea)(b − Eb)(v − F)]."""
-    readout = EditedReadout(num, mask, scores, values, score_delta)
-    second = attend(mask, second_delta)
-    means = dot(num, readout.probs, readout.score_delta), dot(num, readout.probs, second)
-    weights = [
-        p * (a - means[0]) * (b - means[1])
-        for p, a, b in zip(readout.probs, readout.score_delta, second, strict=True)
-    ]
-    return weigh(num, weights, readout.centred)
+    """∂²F/∂α∂β of F(s + αb + βc) at 0, a coefficient of the power series of the readout."""
+    first, second = variables([num.real(0.0)] * 2, [1, 1])
+    edits = zip(*(attend(mask, x) for x in (scores, score_delta, second_delta)), strict=True)
+    probs = softmax(SeriesNumbers(num), [s + first * b + second * c for s, b, c in edits])
+    return [y.coefficient(1, 1) for y in weigh(num, probs, attend(mask, values))]
 
 
 def deletion_response(num, mask, scores, values, removed, **_) -> list[Vector]:

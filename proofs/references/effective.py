@@ -1,4 +1,8 @@
-"""References for effective weights, projections and the small learners, from their definitions."""
+"""References for effective weights, projections and the small learners, from their definitions.
+
+Readouts are softmaxes. Only what the paper defines by φ₁ calls it, as the quotient (eˣ − 1)/x: the
+coefficients c = φ₁(s)/Z and what is made of them (ΔM, the residuals of an anchor, the curvature).
+"""
 
 from proofs.references.rotary import rotate, score_scale, tangent
 from proofs.references.vectors import (

@@ -22,8 +22,8 @@ PROVEN_BITS = 100
 _NEGLIGIBLE_EXPONENT = -1200
 # A radius this small beside a bound cannot turn a sound value into a violation.
 _SHARPNESS = 2.0**-44
-_FIRST_PRECISION = 128
-_LAST_PRECISION = 1 << 15
+FIRST_PRECISION = 128
+LAST_PRECISION = 1 << 15
 
 
 class UnprovenError(ArithmeticError):
@@ -116,20 +116,20 @@ def prove(
     beside its bound, so that an error can be told from the reference's own uncertainty.
     """
     exact = as_numbers(ArbNumbers.real, own_arguments(reference, arguments))
-    bits, balls = _FIRST_PRECISION, []
-    while bits <= _LAST_PRECISION:
+    bits, balls = FIRST_PRECISION, []
+    while bits <= LAST_PRECISION:
         with arb_precision(bits):
             balls = flatten(reference(ArbNumbers, **exact))
             if bounds is not None and len(bounds) != len(balls):
                 raise ValueError(
                     f"{len(bounds)} numbers were computed, the reference has {len(balls)}"
                 )
-            if all(map(_proven, balls, bounds or [0.0] * len(balls))):
+            if all(map(is_proven, balls, bounds or [0.0] * len(balls))):
                 return balls, bits
         bits *= 4
     raise UnprovenError(
         f"{reference.__module__}.{reference.__qualname__} has fewer than {PROVEN_BITS} proven bits at "
-        f"{_LAST_PRECISION} bits of working precision: {[str(ball) for ball in balls][:4]}"
+        f"{LAST_PRECISION} bits of working precision: {[str(ball) for ball in balls][:4]}"
     )
 
 
@@ -144,8 +144,8 @@ def second_opinion(
 
 def agree(balls: list[flint.arb], opinions: list[Any]) -> bool:
     """Whether mpmath's numbers match the balls to PROVEN_BITS − 4 bits (or both are negligible)."""
-    with arb_precision(2 * _FIRST_PRECISION):
-        return all(_close(ball, _to_ball(mp)) for ball, mp in zip(balls, opinions, strict=True))
+    with arb_precision(2 * FIRST_PRECISION):
+        return all(_close(ball, to_ball(mp)) for ball, mp in zip(balls, opinions, strict=True))
 
 
 def distance(value: float, ball: flint.arb) -> float:
@@ -156,8 +156,8 @@ def distance(value: float, ball: flint.arb) -> float:
     """
     if not math.isfinite(value):
         return math.inf
-    with arb_precision(_LAST_PRECISION):
-        exact = flint.arb(0) if _negligible(ball) else ball
+    with arb_precision(LAST_PRECISION):
+        exact = flint.arb(0) if is_negligible(ball) else ball
         if exact.contains(flint.arb(value)):
             return 0.0
         gap = abs(flint.arb(value) - exact)
@@ -197,10 +197,11 @@ def flatten(tree: Any) -> list[Any]:
     return [tree]
 
 
-def _proven(ball: flint.arb, bound: float) -> bool:
+def is_proven(ball: flint.arb, bound: float = 0.0) -> bool:
+    """Whether a ball has PROVEN_BITS bits, or is negligible, and is sharp beside a bound."""
     if not ball.is_finite():
         return False
-    if _negligible(ball):
+    if is_negligible(ball):
         return True
     sharp = (
         bound == 0 or not math.isfinite(bound) or bool(ball.rad() < flint.arb(bound) * _SHARPNESS)
@@ -208,16 +209,18 @@ def _proven(ball: flint.arb, bound: float) -> bool:
     return sharp and ball.rel_accuracy_bits() >= PROVEN_BITS
 
 
-def _negligible(ball: flint.arb) -> bool:
+def is_negligible(ball: flint.arb) -> bool:
+    """Whether a ball lies so close to zero that it counts as zero."""
     return bool(abs(ball) < flint.arb(2) ** _NEGLIGIBLE_EXPONENT)
 
 
 def _close(ball: flint.arb, other: flint.arb) -> bool:
-    if _negligible(ball) and _negligible(other):
+    if is_negligible(ball) and is_negligible(other):
         return True
     return bool(abs(ball - other) <= abs(ball) * flint.arb(2) ** (4 - PROVEN_BITS))
 
 
-def _to_ball(number: Any) -> flint.arb:
+def to_ball(number: Any) -> flint.arb:
+    """An mpmath number as a ball, exactly, however large its exponent."""
     sign, mantissa, exponent, _ = number._mpf_
-    return flint.arb((-1) ** sign * int(mantissa)) * flint.arb(2) ** exponent
+    return flint.arb(((-1) ** sign * int(mantissa), int(exponent)))

@@ -3,6 +3,7 @@
 from typing import Any
 
 from proofs.references.effective import project
+from proofs.references.series import SeriesNumbers, variables
 from proofs.references.vectors import (
     Matrix,
     Number,
@@ -15,10 +16,6 @@ from proofs.references.vectors import (
     total,
     weigh,
 )
-
-# The expansion along the joint path is read off at a strength so small that what the central
-# differences leave, a relative 2^-240, vanishes.
-_STRENGTH = 2.0**-120
 
 
 def write(num: Any, scores: Matrix, values: list[Matrix], output_projection: Any) -> Vector:
@@ -46,18 +43,14 @@ def exact(num, **case) -> Vector:
 
 
 def first_order(num, **case) -> Vector:
-    """dB/dα at 0."""
-    small = num.real(_STRENGTH)
-    up, down = benefits(num, small, case), benefits(num, -small, case)
-    return [(a - b) / (num.real(2.0) * small) for a, b in zip(up, down, strict=True)]
+    """dB/dα at 0, a coefficient of the power series of B(α)."""
+    return [benefit.coefficient(1) for benefit in _expansion(num, 1, case)]
 
 
 def second_order(num, **case) -> Vector:
-    """dB/dα + ½ d²B/dα² at 0."""
-    small = num.real(_STRENGTH)
-    up, down = benefits(num, small, case), benefits(num, -small, case)
-    twice = num.real(2.0) * small
-    return [(a - b) / twice + (a + b) / (twice * small) for a, b in zip(up, down, strict=True)]
+    """dB/dα + ½ d²B/dα² at 0, the coefficients of α and α²."""
+    series = _expansion(num, 2, case)
+    return [benefit.coefficient(1) + benefit.coefficient(2) for benefit in series]
 
 
 def kept_distortion(num, scores, values, output_projection, kept, **_) -> Number:
@@ -105,6 +98,12 @@ def fisher(num, **case) -> Vector:
         ]
         result = add(result, terms)
     return result
+
+
+def _expansion(num: Any, order: int, case: dict) -> Vector:
+    """B(α) for each token as a power series in the strength."""
+    (strength,) = variables([num.real(0.0)], [order])
+    return benefits(SeriesNumbers(num), strength, case)
 
 
 def _keys(case: dict) -> range:

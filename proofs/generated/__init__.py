@@ -1,0 +1,1 @@
+"""References generated from the catalogue: both sides of every statement, evaluated at real inputs."""
