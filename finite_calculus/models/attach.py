@@ -55,8 +55,16 @@ class Instrument:
         answer: int | str,
         versus: int | str,
         layers: Sequence[int] | None = None,
+        curvature: int = 0,
     ) -> Capture:
-        """Capture a baseline at the last token; `layers` defaults to all of them."""
+        """Capture a baseline at the last token; `layers` defaults to all of them.
+
+        With `curvature`, the second order downstream is captured along so many directions of each layer.
+        """
+        if isinstance(curvature, bool) or curvature < 0:
+            raise ValueError(
+                f"`curvature` must be a number of directions, 0 for none; got {curvature!r}."
+            )
         count = len(self.support.sites)
         chosen = list(range(count)) if layers is None else sorted(set(layers))
         wrong = [layer for layer in chosen if layer not in range(count)]
@@ -74,7 +82,9 @@ class Instrument:
                 f"`prompt` must not be longer than {limit} tokens, where this model switches its "
                 f"rotary frequencies; it has {ids.shape[0]}. Keys on both sides would not compare."
             )
-        return take_capture(self.prompt(ids), self.probed, answer_margin, chosen)
+        return take_capture(
+            self.prompt(ids), self.probed, answer_margin, chosen, curvature=curvature
+        )
 
     def execute(
         self,

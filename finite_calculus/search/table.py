@@ -220,6 +220,17 @@ class ScoreTable:
         return self.parts[number], index - int(self.starts[number])
 
 
+def places_of(parts: tuple[Part, ...]) -> list[list[int]]:
+    """Numbers of the parts that share their layers and places, and so their preparation."""
+    groups: dict[object, list[int]] = {}
+    for number, part in enumerate(parts):
+        key: object = number
+        if part.tokens is not None:
+            key = (tuple(part.layers.tolist()), part.tokens.numpy().tobytes(), part.tokens.shape)
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
+
+
 def sign_of(towards: Side) -> int:
     """1 towards the answer, −1 towards what it is compared with, 0 for either."""
     signs = {"either": 0, "answer": 1, "versus": -1}
