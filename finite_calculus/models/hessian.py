@@ -38,7 +38,7 @@ def hessian_products(
     prompt: PreparedPrompt,
     margin: Margin,
     layers: Sequence[int],
-    starts: Sequence[Float[Tensor, "some model"]],
+    starts: Sequence[Float[Tensor, "_ model"]],
 ) -> tuple[list[Tensor], list[Float[Tensor, "directions model"]]]:
     """Gradients at `layers`, and H b at each of them for every direction b, all in float32.
 
@@ -54,14 +54,16 @@ def hessian_products(
         warnings.filterwarnings("ignore", "`torch.jit.script`", DeprecationWarning)
         slope = grad(function, argnums=numbers)
         try:
-            gradients, products = vmap(
-                lambda *along: jvp(slope, zeros, along), in_dims=0, out_dims=(None, 0)
+            along_all: Any = vmap(
+                lambda *along: jvp(slope, zeros, along),
+                out_dims=(None, 0),  # pyright: ignore[reportArgumentType]
             )(*moved)
         except NotImplementedError as error:
             raise UnsupportedModelError(
                 f"`curvature` needs a forward derivative of everything above layer {layers[0]}; torch "
                 f"has none for a part of {type(prompt.model).__name__}: {error}. Capture without it."
             ) from error
+    gradients, products = along_all
     return list(gradients), list(products)
 
 

@@ -130,7 +130,9 @@ def _join_curvature(numbers: dict[str, Any] | None, tensors: dict[str, Tensor]) 
     if numbers is None:
         return None
     start = "curvature."
-    own = {k.removeprefix(start): tensor for k, tensor in tensors.items() if k.startswith(start)}
+    own: dict[str, Any] = {
+        k.removeprefix(start): tensor for k, tensor in tensors.items() if k.startswith(start)
+    }
     plain = {name: tuple(v) if isinstance(v, list) else v for name, v in numbers.items()}
     return Curvature(**plain, **own)
 

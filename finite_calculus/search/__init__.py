@@ -19,6 +19,11 @@ from finite_calculus.search.check import (
     execute_rows as execute_rows,
     verify_top as verify_top,
 )
+from finite_calculus.search.downstream import (
+    Calibrated as Calibrated,
+    Downstream as Downstream,
+    with_downstream as with_downstream,
+)
 from finite_calculus.search.families import (
     MULTIPLIERS as MULTIPLIERS,
     TOKEN_KINDS as TOKEN_KINDS,
@@ -43,3 +48,4 @@ from finite_calculus.search.steering import (
     steer as steer,
 )
 from finite_calculus.search.table import ScoreRow as ScoreRow, ScoreTable as ScoreTable
+from finite_calculus.search.trust import calibrate as calibrate
