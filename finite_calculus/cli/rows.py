@@ -75,7 +75,10 @@ def missed_words(check: "Verification") -> str:
     """The probability of having missed something, in words, if it was estimated."""
     if check.missed is None:
         return ""
-    return f"; estimated probability of a larger effect elsewhere: {check.missed:.2g}"
+    return (
+        f" after {check.spent} on the shared path; estimated probability of a larger effect among the "
+        f"others: {check.missed:.2g}"
+    )
 
 
 def show_rows(
@@ -91,14 +94,15 @@ def show_rows(
     With a calibrated `table`, effects that its sample executed are shown too, without a local check.
     """
     sample = _sampled(table)
-    split = any(row.value or row.interaction for row in rows)
+    # The parts are worth their columns where a row has more than one of them.
+    split = any(row.interaction or (row.key and row.value) for row in rows)
     bent = any(row.second is not None for row in rows)
     banded = any(row.band is not None for row in rows)
     certified = any(row.bound is not None for row in rows)
     columns = ["layer", "tokens", "text", "edit", "predicted"]
     columns += ["key", "value", "both"] if split else []
     columns += ["second"] if bent else []
-    columns += ["± band", "?"] if banded else []
+    columns += ["± band"] if banded else []
     columns += ["first-order", "± bound"] if certified else []
     columns += ["executed"] if done or sample else []
     columns += ["local error", "its bound"] if done else []
@@ -109,7 +113,7 @@ def show_rows(
         parts = (row.key, row.value, row.interaction) if split else ()
         line += [f"{number:+.4f}" for number in (row.effect, *parts)]
         line += [f"{row.second:+.4f}"] if bent else []
-        line += [f"{row.band:.3g}", "" if row.trusted else "?"] if banded else []
+        line += [f"{row.band:.2g}{'  ' if row.trusted else ' ?'}"] if banded else []
         line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"] if certified else []
         item = done.get(row.index)
         effect = sample.get(row.index) if item is None else item.effect

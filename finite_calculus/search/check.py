@@ -37,7 +37,8 @@ class Verification:
     "calibrated" if the estimated probability `missed` that a row that was not executed belongs
     there is below one minus the level of the table's band; "settled" if a further round changed
     nothing in the executed top; else "budget" or "exhausted". `executed` holds all that was run with
-    a local check, in the order of prediction. `missed` is None for a table that is not calibrated.
+    a local check, in the order of prediction. `missed` is None for a table that is not calibrated;
+    `spent` counts what `settle` executed besides, on the shared path.
     """
 
     top: tuple[ExecutedRow, ...]
@@ -45,6 +46,7 @@ class Verification:
     stopped: Stop
     budget: int
     missed: float | None = None
+    spent: int = 0
 
 
 def execute_rows(
