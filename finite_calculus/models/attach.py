@@ -23,6 +23,7 @@ from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
+from finite_calculus.models.several import SeveralOutcome, execute_several
 from finite_calculus.models.spans import span
 from finite_calculus.models.support import Support, UnsupportedModelError, supported
 
@@ -102,6 +103,14 @@ class Instrument:
         return execute(
             prompt, capture, edits, batch=batch, path=path, keep_logits=keep_logits, quiet=quiet
         )
+
+    def execute_several(
+        self, capture: Capture, counterfactuals: Sequence[Sequence[Edit]]
+    ) -> tuple[SeveralOutcome, ...]:
+        """Execute counterfactuals that may edit several layers at once (see `models.several`)."""
+        prompt = self.prompt(capture.ids)
+        _check_same_model(capture, prompt.prefix)
+        return execute_several(prompt, capture, counterfactuals)
 
     def installed(
         self, capture: Capture, edits: Edit | Sequence[Edit]
