@@ -13,10 +13,10 @@ from torch import Tensor
 from finite_calculus.certificate import Certificate
 from finite_calculus.models import Capture, Edit
 from finite_calculus.models.edits import Edits, as_tuple
+from finite_calculus.search.beyond import Calibrated, Downstream
 
 if TYPE_CHECKING:
     from finite_calculus.search.block import Block, Effects
-    from finite_calculus.search.downstream import Calibrated, Downstream
 
 Side = Literal["either", "answer", "versus"]
 COLUMNS = ("effect", "key", "value", "interaction")
@@ -120,7 +120,7 @@ class ScoreTable:
     value: Float[Tensor, " rows"]
     interaction: Float[Tensor, " rows"]
     certificate: Certificate | None = None
-    downstream: "Downstream | None" = None
+    downstream: Downstream | None = None
 
     def __len__(self) -> int:
         """Number of candidates."""
@@ -188,7 +188,7 @@ class ScoreTable:
         return torch.where(beyond.executed.isnan(), low, done.nan_to_num())
 
     @property
-    def calibrated(self) -> "Calibrated":
+    def calibrated(self) -> Calibrated:
         """What execution said of the table; refuses a table that was not calibrated."""
         if self.downstream is None or self.downstream.calibrated is None:
             raise ValueError(

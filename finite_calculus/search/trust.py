@@ -13,13 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.models import Instrument
+from finite_calculus.search.beyond import Calibrated
 from finite_calculus.search.conformal import conformal_quantile
-from finite_calculus.search.downstream import (
-    Calibrated,
-    derivatives_agree,
-    required,
-    with_downstream,
-)
+from finite_calculus.search.downstream import derivatives_agree, required, with_downstream
 from finite_calculus.search.sample import draw, strata
 from finite_calculus.search.table import ScoreTable
 
