@@ -12,6 +12,7 @@ import torch
 from bench.scoring import DenseLayer, place
 from finite_calculus.checkpoints import available, load
 from finite_calculus.models import Instrument, attach
+from finite_calculus.models.curvature import take_curvature
 from finite_calculus.search import TOKEN_KINDS, prepare_search, score
 from finite_calculus.tasks.synthetic import retrieval_pair
 
@@ -101,7 +102,7 @@ def test_a_whole_search_beside_one_forward_and_backward(compare, prompted_model)
 
     def search() -> None:
         with torch.inference_mode(False):
-            instrument._prefixes.clear()
+            instrument.forget()
             score(instrument.capture(**arguments)).topk(20)
 
     def full() -> None:
@@ -117,3 +118,62 @@ def test_a_whole_search_beside_one_forward_and_backward(compare, prompted_model)
         named="full forward and backward",
         target=1 / 1.5,
     )
+
+
+@pytest.mark.parametrize(("directions", "times"), [(8, 3), (16, 5)])
+def test_a_whole_search_to_second_order_beside_the_first(
+    compare, prompted_model, directions: int, times: int
+) -> None:
+    instrument, arguments = prompted_model
+
+    def search(curvature: int) -> None:
+        with torch.inference_mode(False):
+            instrument.forget()
+            score(instrument.capture(**arguments, curvature=curvature)).topk(20)
+
+    compare(
+        f"whole search to second order, {directions} directions of each layer",
+        lambda: search(directions),
+        lambda: search(0),
+        named="to first order",
+        target=1 / times,
+    )
+
+
+@pytest.mark.parametrize("directions", [8, 16])
+def test_the_second_order_beside_the_bound_of_its_matrix_products(
+    compare, prompted_model, captured, directions: int
+) -> None:
+    instrument, _ = prompted_model
+    prompt = instrument.prompt(captured.ids)
+    products = _products_of(instrument, directions)
+
+    def bound() -> None:
+        for weight, rows in products:
+            torch.nn.functional.linear(rows, weight)
+            torch.mm(rows.new_zeros(len(rows), len(weight)), weight)
+
+    def second() -> None:
+        with torch.inference_mode(False):
+            take_curvature(prompt, captured.margin, captured.layers, directions)
+
+    compare(
+        f"curvature alone, {directions} directions of each of {len(captured.layers)} layers",
+        second,
+        bound,
+        named="its matrix products",
+    )
+
+
+def _products_of(instrument: Instrument, directions: int) -> list[tuple[Any, Any]]:
+    """Weights of every layer beside the rows of directions that start at or below it.
+
+    Forward and backward derivative each multiply once by every weight above the direction's layer.
+    """
+    products = []
+    for site in instrument.support.sites:
+        rows = (site.layer + 1) * directions
+        for module in site.block.modules():
+            if isinstance(module, torch.nn.Linear):
+                products.append((module.weight.detach(), torch.ones(rows, module.in_features)))
+    return products

@@ -23,3 +23,7 @@ Chat = Annotated[
 ]
 Answer = Annotated[str, typer.Option(help="One token, as text or #ID; positive is towards it.")]
 Versus = Annotated[str, typer.Option(help="The token it is compared with, as text or #ID.")]
+Curvature = Annotated[
+    int,
+    typer.Option(min=0, help="Predict to second order, along so many directions; 0 for first."),
+]

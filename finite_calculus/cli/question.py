@@ -37,6 +37,7 @@ class Question:
     device: str
     quiet: bool
     json_file: Path | None
+    curvature: int = 0
     origin: "Origin | None" = field(default=None, init=False)
     fingerprint: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -68,10 +69,17 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))
         count = len(instrument.support.sites)
         layers = or_refuse(lambda: chosen_layers(question.layers, count))
-        say("capturing: the prefix, the last query and one backward pass ...")
+        more = f", then {question.curvature} directions of each layer twice" * (
+            question.curvature > 0
+        )
+        say(f"capturing: the prefix, the last query and one backward pass{more} ...")
         capture = or_refuse(
             lambda: instrument.capture(
-                text, answer=token(question.answer), versus=token(question.versus), layers=layers
+                text,
+                answer=token(question.answer),
+                versus=token(question.versus),
+                layers=layers,
+                curvature=question.curvature,
             )
         )
         yield instrument, capture

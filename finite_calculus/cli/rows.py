@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 from finite_calculus.cli.question import show
 
 if TYPE_CHECKING:
-    from finite_calculus.search import ExecutedRow, LocalCheck, ScoreRow, ScoreTable
+    from finite_calculus.search import (
+        ExecutedRow,
+        LocalCheck,
+        ScoreRow,
+        ScoreTable,
+        Verification,
+    )
 
 LOCAL_COLUMNS = ["local error", "its bound", "probable bound"]
 
@@ -46,27 +52,82 @@ def certified_counts(table: "ScoreTable") -> dict[str, Any]:
     }
 
 
+def trust_lines(table: "ScoreTable") -> list[str]:
+    """How many predictions are to be trusted and how that is known; empty if nothing was executed."""
+    totals = trust_counts(table)
+    lines = []
+    if totals:
+        lines.append(
+            f"{totals['sampled']} executed as a sample: {totals['trusted']} of {len(table)} predictions "
+            f"keep their sign within a band calibrated at {totals['level']:.0%}; the others are marked ?"
+        )
+    bent = table.capture.curvature
+    if bent is not None and bent.not_smooth:
+        lines.append(f"curvature: {bent.not_smooth}")
+    return lines
+
+
+def trust_counts(table: "ScoreTable") -> dict[str, Any]:
+    """Executed and trusted rows and the rate of the band; empty if the table is not calibrated."""
+    if table.downstream is None or table.downstream.calibrated is None:
+        return {}
+    done = table.downstream.calibrated
+    return {
+        "sampled": int((~done.executed.isnan()).sum()),
+        "trusted": int(done.trusted.sum()),
+        "level": done.level,
+    }
+
+
+def missed_words(check: "Verification") -> str:
+    """The probability of having missed something, in words, if it was estimated."""
+    if check.missed is None:
+        return ""
+    return (
+        f" after {check.spent} on the shared path; estimated probability of a larger effect among the "
+        f"others: {check.missed:.2g}"
+    )
+
+
 def show_rows(
-    title: str, rows: "Any", done: "dict[int, ExecutedRow]", names: list[str] | None = None
+    title: str,
+    rows: "Any",
+    done: "dict[int, ExecutedRow]",
+    names: list[str] | None = None,
+    *,
+    table: "ScoreTable | None" = None,
 ) -> None:
-    """A table of predictions, beside what was executed of them; `names` stand for the kinds of edits."""
-    split = any(row.value or row.interaction for row in rows)
+    """A table of predictions, beside what was executed of them; `names` stand for the kinds of edits.
+
+    With a calibrated `table`, effects that its sample executed are shown too, without a local check.
+    """
+    sample = _sampled(table)
+    # The parts are worth their columns where a row has more than one of them.
+    split = any(row.interaction or (row.key and row.value) for row in rows)
+    bent = any(row.second is not None for row in rows)
+    banded = any(row.band is not None for row in rows)
+    certified = any(row.bound is not None for row in rows)
     columns = ["layer", "tokens", "text", "edit", "predicted"]
     columns += ["key", "value", "both"] if split else []
-    certified = any(row.bound is not None for row in rows)
+    columns += ["second"] if bent else []
+    columns += ["± band"] if banded else []
     columns += ["first-order", "± bound"] if certified else []
-    columns += ["executed", *LOCAL_COLUMNS] if done else []
+    columns += ["executed"] if done or sample else []
+    columns += LOCAL_COLUMNS if done else []
     shown = []
     for place, row in enumerate(rows):
         kind = row.kind if names is None else names[place]
         line = [str(row.layer), _tokens(row), repr(row.text), kind]
         parts = (row.key, row.value, row.interaction) if split else ()
         line += [f"{number:+.4f}" for number in (row.effect, *parts)]
-        if certified:
-            line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"]
+        line += [f"{row.second:+.4f}"] if bent else []
+        line += [f"{row.band:.2g}{'  ' if row.trusted else ' ?'}"] if banded else []
+        line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"] if certified else []
+        item = done.get(row.index)
+        effect = sample.get(row.index) if item is None else item.effect
+        if done or sample:
+            line.append("" if effect is None else f"{effect:+.4f}")
         if done:
-            item = done.get(row.index)
-            line.append("" if item is None else f"{item.effect:+.4f}")
             line += local_cells(None if item is None else item.local)
         shown.append(line)
     show(title, columns, shown)
@@ -85,10 +146,15 @@ def local_cells(check: "LocalCheck | None") -> list[str]:
     ]
 
 
-def row_entry(row: "ScoreRow", done: "dict[int, ExecutedRow]") -> dict[str, Any]:
-    """One row for JSON, with its execution if there was one."""
+def row_entry(
+    row: "ScoreRow", done: "dict[int, ExecutedRow]", table: "ScoreTable | None" = None
+) -> dict[str, Any]:
+    """One row for JSON, with its execution if there was one; `sampled` is that of the sample."""
     item = done.get(row.index)
     entry = asdict(row)
+    sample = _sampled(table)
+    if row.index in sample:
+        entry["sampled"] = sample[row.index]
     if item is not None:
         entry["executed"] = {
             "effect": item.effect,
@@ -96,6 +162,15 @@ def row_entry(row: "ScoreRow", done: "dict[int, ExecutedRow]") -> dict[str, Any]
             "local": asdict(item.local),
         }
     return entry
+
+
+def _sampled(table: "ScoreTable | None") -> dict[int, float]:
+    """Effects that a calibration executed, by row."""
+    if table is None or table.downstream is None or table.downstream.calibrated is None:
+        return {}
+    executed = table.downstream.calibrated.executed
+    rows = (~executed.isnan()).nonzero().squeeze(-1)
+    return dict(zip(rows.tolist(), executed[rows].tolist(), strict=True))
 
 
 def _tokens(row: "ScoreRow") -> str:

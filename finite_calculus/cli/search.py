@@ -11,6 +11,7 @@ from finite_calculus.cli.app import app
 from finite_calculus.cli.options import (
     Answer,
     Chat,
+    Curvature,
     Device,
     JsonFile,
     Layers,
@@ -31,11 +32,19 @@ from finite_calculus.cli.question import (
     save,
     token,
 )
-from finite_calculus.cli.rows import certified_counts, row_entry, show_rows, summary_lines
+from finite_calculus.cli.rows import (
+    certified_counts,
+    missed_words,
+    row_entry,
+    show_rows,
+    summary_lines,
+    trust_counts,
+    trust_lines,
+)
 
 if TYPE_CHECKING:
     from finite_calculus.models import Capture, Instrument
-    from finite_calculus.search import ExecutedRow, Family, ScoreTable
+    from finite_calculus.search import ExecutedRow, Family, ScoreTable, Verification
     from finite_calculus.search.table import Side
 
 
@@ -70,6 +79,11 @@ def score(
     certify: Annotated[
         bool, typer.Option(help="Certify signs and order of the local scores.")
     ] = True,
+    curvature: Curvature = 8,
+    sample: Annotated[
+        bool,
+        typer.Option(help="Execute a sample of the candidates, to say which predictions to trust."),
+    ] = True,
     single: Annotated[bool, typer.Option("--float32", help="Score in float32.")] = False,
     json_file: JsonFile = None,
     device: Device = "cpu",
@@ -80,18 +94,31 @@ def score(
     The family is fifteen edits of every token at every layer: odds times 1/16 to 64, deletion, silenced
     values, keys turned by ±16 positions in the fast, middle and slow band. Scores are exact for the
     edited attention write; the effect on the margin is a prediction, which --execute checks. A
-    certificate says that the exact local score is within `bound` of `first-order`.
+    certificate says that the exact local score is within `bound` of `first-order`. `second` is the
+    prediction to second order, along --curvature directions of each layer. A sample of a few hundred
+    candidates is executed; it gives every prediction a band, and what is not to be trusted is marked
+    with ?. Rows are ranked by what remains certain: executed effects, then predictions less their band.
 
     Example: `finite-calculus score --model smollm2-135m-instruct --prompt "The capital of France is"
     --answer " Paris" --versus " London" --top 5 --execute 5`
     """
     import torch
 
-    from finite_calculus.search import certify_table, score as score_family
+    from finite_calculus.search import calibrate, certify_table, score as score_family
 
     side = _side(towards)
     question = Question(
-        model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
+        model,
+        prompt,
+        prompt_file,
+        chat,
+        answer,
+        versus,
+        layers,
+        device,
+        quiet,
+        json_file,
+        curvature,
     )
     with captured(question) as (instrument, capture):
         family = or_refuse(lambda: _family(instrument, question, capture, span, odds, donor_file))
@@ -103,18 +130,26 @@ def score(
             if not quiet:
                 print(f"certifying {len(table)} candidates ...", flush=True)
             table = certify_table(table)
-        done, stopped = _executed(instrument, table, execute, budget, side, quiet)
+        if sample:
+            if not quiet:
+                print("executing a sample ...", flush=True)
+            table = calibrate(instrument, table)
+        by = "certain" if sample else "predicted"
+        done, check = _executed(instrument, table, execute, budget, side, quiet, by)
     print(headline(question, capture))
-    print("\n".join(summary_lines(table)))
-    rows = table.topk(max(top, execute), towards=side)
-    show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done)
-    if stopped is not None:
-        print(f"{len(done)} executed; stopped: {stopped}")
+    print("\n".join([*summary_lines(table), *trust_lines(table)]))
+    rows = table.topk(max(top, execute), by=by, towards=side)
+    show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done, table=table)
+    stopped = None if check is None else check.stopped
+    if check is not None:
+        print(f"{len(done)} executed; stopped: {stopped}{missed_words(check)}")
     content: dict[str, Any] = described(
         question, capture, candidates=len(table), towards=towards, **certified_counts(table)
     )
-    content |= {"rows": [row_entry(row, done) for row in rows], "stopped": stopped}
-    content["executed"] = [row_entry(item.row, done) for item in done.values()]
+    content |= {"curvature": curvature, "ranked_by": by, **trust_counts(table)}
+    content |= {"rows": [row_entry(row, done, table) for row in rows], "stopped": stopped}
+    content["missed"] = None if check is None else check.missed
+    content["executed"] = [row_entry(item.row, done, table) for item in done.values()]
     save(json_file, content)
 
 
@@ -139,6 +174,7 @@ def execute(
     prompt: Prompt = None,
     prompt_file: PromptFile = None,
     chat: Chat = False,
+    curvature: Curvature = 0,
     json_file: JsonFile = None,
     device: Device = "cpu",
     quiet: Quiet = False,
@@ -155,7 +191,7 @@ def execute(
     from finite_calculus.search.specs import parse_edit
 
     question = Question(
-        model, prompt, prompt_file, chat, answer, versus, "all", device, quiet, json_file
+        model, prompt, prompt_file, chat, answer, versus, "all", device, quiet, json_file, curvature
     )
     with captured(question) as (instrument, capture):
         edits = [or_refuse(lambda text=text: parse_edit(text, capture)) for text in edit]
@@ -216,16 +252,17 @@ def _executed(
     budget: int | None,
     side: "Side",
     quiet: bool,
-) -> "tuple[dict[int, ExecutedRow], str | None]":
+    by: str,
+) -> "tuple[dict[int, ExecutedRow], Verification | None]":
     from finite_calculus.search import execute_rows, verify_top
 
     if not count:
         return {}, None
     if budget is None:
-        order = table.order(count, towards=side)
+        order = table.order(count, by=by, towards=side)
         done = execute_rows(instrument, table, order, quiet=quiet)
         return {item.row.index: item for item in done}, None
     check = or_refuse(
         lambda: verify_top(instrument, table, count, budget=budget, towards=side, quiet=quiet)
     )
-    return {item.row.index: item for item in check.executed}, check.stopped
+    return {item.row.index: item for item in check.executed}, check

@@ -20,6 +20,7 @@ from finite_calculus.models.comparison import (
     compare_locally as compare_locally,
     local_check as local_check,
 )
+from finite_calculus.models.curvature import Curvature as Curvature, SecondOrder as SecondOrder
 from finite_calculus.models.edits import (
     Delete as Delete,
     Edit as Edit,
@@ -45,6 +46,11 @@ from finite_calculus.models.predict import (
     predict as predict,
 )
 from finite_calculus.models.probe import ProbedRotary as ProbedRotary, probe_rotary as probe_rotary
+from finite_calculus.models.several import (
+    SeveralOutcome as SeveralOutcome,
+    SeveralPrediction as SeveralPrediction,
+    predict_several as predict_several,
+)
 from finite_calculus.models.spans import check_donor as check_donor, span as span
 from finite_calculus.models.storage import (
     load_capture as load_capture,

@@ -23,6 +23,7 @@ from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
+from finite_calculus.models.several import SeveralOutcome, execute_several
 from finite_calculus.models.spans import span
 from finite_calculus.models.support import Support, UnsupportedModelError, supported
 
@@ -55,8 +56,16 @@ class Instrument:
         answer: int | str,
         versus: int | str,
         layers: Sequence[int] | None = None,
+        curvature: int = 0,
     ) -> Capture:
-        """Capture a baseline at the last token; `layers` defaults to all of them."""
+        """Capture a baseline at the last token; `layers` defaults to all of them.
+
+        With `curvature`, the second order downstream is captured along so many directions of each layer.
+        """
+        if isinstance(curvature, bool) or curvature < 0:
+            raise ValueError(
+                f"`curvature` must be a number of directions, 0 for none; got {curvature!r}."
+            )
         count = len(self.support.sites)
         chosen = list(range(count)) if layers is None else sorted(set(layers))
         wrong = [layer for layer in chosen if layer not in range(count)]
@@ -74,7 +83,9 @@ class Instrument:
                 f"`prompt` must not be longer than {limit} tokens, where this model switches its "
                 f"rotary frequencies; it has {ids.shape[0]}. Keys on both sides would not compare."
             )
-        return take_capture(self.prompt(ids), self.probed, answer_margin, chosen)
+        return take_capture(
+            self.prompt(ids), self.probed, answer_margin, chosen, curvature=curvature
+        )
 
     def execute(
         self,
@@ -92,6 +103,14 @@ class Instrument:
         return execute(
             prompt, capture, edits, batch=batch, path=path, keep_logits=keep_logits, quiet=quiet
         )
+
+    def execute_several(
+        self, capture: Capture, counterfactuals: Sequence[Sequence[Edit]]
+    ) -> tuple[SeveralOutcome, ...]:
+        """Execute counterfactuals that may edit several layers at once (see `models.several`)."""
+        prompt = self.prompt(capture.ids)
+        _check_same_model(capture, prompt.prefix)
+        return execute_several(prompt, capture, counterfactuals)
 
     def installed(
         self, capture: Capture, edits: Edit | Sequence[Edit]

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.models.bounds import output_error
+from finite_calculus.models.curvature import Curvature, take_curvature
 from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.models.layer import LayerCapture, stored_copy
 from finite_calculus.models.margins import Margin
@@ -32,7 +33,8 @@ from finite_calculus.readout import Readout
 class Capture:
     """An immutable baseline: the prompt, the margin and the captured layers.
 
-    `baseline` is the margin logit(answer) − logit(versus) and `logits` the two logits.
+    `baseline` is the margin logit(answer) − logit(versus) and `logits` the two logits. `curvature`
+    is the second order downstream, if it was asked for.
     """
 
     model: str
@@ -41,6 +43,7 @@ class Capture:
     baseline: float
     logits: Float[Tensor, "2"]
     layers: tuple[LayerCapture, ...]
+    curvature: Curvature | None = None
 
     @property
     def positions(self) -> range:
@@ -68,9 +71,17 @@ class Capture:
 
 
 def take_capture(
-    prompt: PreparedPrompt, probed: Sequence[ProbedRotary], margin: Margin, layers: Sequence[int]
+    prompt: PreparedPrompt,
+    probed: Sequence[ProbedRotary],
+    margin: Margin,
+    layers: Sequence[int],
+    *,
+    curvature: int = 0,
 ) -> Capture:
-    """Run the last query of a prepared prompt with a graph and collect the requested layers."""
+    """Run the last query of a prepared prompt with a graph and collect the requested layers.
+
+    `curvature` directions of each layer get their second order downstream, by further passes.
+    """
     sites, prefix = prompt.sites, prompt.prefix
     recorder = Recorder(frozenset(layers))
     session = Session(by_module(sites), keep_call, recorder.observe)
@@ -88,6 +99,7 @@ def take_capture(
         ]
         for layer in layer_captures:
             check_replay(layer)
+        bent = take_curvature(prompt, margin, layer_captures, curvature) if curvature else None
         pair = torch.stack([logits[margin.answer], logits[margin.versus]]).detach().cpu()
         return Capture(
             model=type(prompt.model).__name__,
@@ -96,6 +108,7 @@ def take_capture(
             baseline=float(value),
             logits=pair,
             layers=tuple(layer_captures),
+            curvature=bent,
         )
 
 
@@ -149,6 +162,7 @@ def _layer(
         query_weight=None,
         query_bias=None,
         not_affine="",
+        residual=recorder.residuals[i],
     )
     return with_query_weights(site, layer, recorder.inputs.get(i))
 

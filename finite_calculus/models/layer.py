@@ -57,6 +57,7 @@ class LayerCapture:
     `gradient_write` are the gradients of the margin at y and at o. `head_input` and the query weights
     are present where the query is affine in its input; otherwise `not_affine` says why they are not.
     `switch` is the position at which the model would change its rotary frequencies, if it does.
+    `residual` is the norm of the residual stream that enters the layer's block, None in older captures.
     """
 
     layer: int
@@ -83,6 +84,7 @@ class LayerCapture:
     query_weight: Float[Tensor, "heads inputs width"] | None
     query_bias: Float[Tensor, "heads width"] | None
     not_affine: str
+    residual: float | None = None
 
     @property
     def heads(self) -> int:

@@ -4,12 +4,14 @@ The sign convention of the whole package: margin = logit(answer) − logit(versu
 means that the model prefers `answer`; a positive effect means that an edit moved it towards `answer`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -88,3 +90,23 @@ def need_tokenizer(name: str, tokenizer: Any) -> None:
             f"`{name}` was given as text, which needs a tokenizer; there is none. "
             f"Pass attach(model, tokenizer=...), or token ids."
         )
+
+
+@contextmanager
+def answers_only(model: Any, margin: Margin) -> Iterator[Margin]:
+    """Let the head multiply the answer's and the other's row alone; yields the margin of those two.
+
+    What a model does to its logits afterwards (a cap, a scale) is done entry by entry. A head that is
+    no plain linear map runs as it is.
+    """
+    head = model.get_output_embeddings()
+    if type(head) is not nn.Linear or "forward" in vars(head):
+        yield margin
+        return
+    pair = torch.tensor([margin.answer, margin.versus], device=head.weight.device)
+    bias = None if head.bias is None else head.bias[pair]
+    head.forward = partial(nn.functional.linear, weight=head.weight[pair], bias=bias)
+    try:
+        yield Margin(0, 1)
+    finally:
+        del head.forward

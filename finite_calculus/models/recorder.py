@@ -27,6 +27,7 @@ class Recorder:
     writes: dict[int, Tensor] = field(default_factory=dict)
     inputs: dict[int, Tensor] = field(default_factory=dict)
     states: dict[int, tuple[Tensor, int | None]] = field(default_factory=dict)
+    residuals: dict[int, float] = field(default_factory=dict)
     leaves: dict[tuple[str, int], Tensor] = field(default_factory=dict)
 
     def leaf(self, kind: str, layer: int, tensor: Tensor) -> Tensor:
@@ -63,6 +64,9 @@ def recording(sites: tuple[Site, ...], recorder: Recorder) -> Iterator[None]:
             stack.callback(site.projection.register_forward_hook(hook).remove)
             hook = _block_hook(site.layer, recorder)
             stack.callback(site.block.register_forward_hook(hook).remove)
+            hook = _residual_hook(site.layer, recorder)
+            added = site.block.register_forward_pre_hook(hook, with_kwargs=True)
+            stack.callback(added.remove)
             query = query_projection(site.module)
             if query is not None:
                 hook = _input_hook(site.layer, recorder)
@@ -81,6 +85,14 @@ def _projection_hook(layer: int, recorder: Recorder) -> Any:
 def _block_hook(layer: int, recorder: Recorder) -> Any:
     def hook(module: nn.Module, args: Any, output: Any) -> None:
         recorder.states[layer] = block_state(output)
+
+    return hook
+
+
+def _residual_hook(layer: int, recorder: Recorder) -> Any:
+    def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
+        state = args[0] if args else kwargs["hidden_states"]
+        recorder.residuals[layer] = float(torch.linalg.vector_norm(state.detach().double()))
 
     return hook
 

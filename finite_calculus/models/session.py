@@ -58,6 +58,11 @@ def keep_call(site: Site, call: AttentionCall) -> AttentionCall:
     return call
 
 
+def keep_output(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
+    """No change of the output."""
+    return output
+
+
 @contextmanager
 def active(session: Session) -> Iterator[None]:
     """Make a session the active one for the duration of a block."""

@@ -15,6 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from finite_calculus.models.capture import Capture
+from finite_calculus.models.curvature import Curvature
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import Margin
 from finite_calculus.rotary import Rotary
@@ -31,6 +32,8 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
         numbers, own = _split(layer)
         tensors |= {f"layers.{layer.layer}.{name}": tensor for name, tensor in own.items()}
         layers.append(numbers)
+    bent, own = _split_curvature(capture.curvature)
+    tensors |= own
     # Layers share their frequencies; safetensors stores no tensor that shares memory.
     blob = save({name: tensor.clone().contiguous() for name, tensor in tensors.items()})
     manifest = {
@@ -40,6 +43,7 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
         "margin": dataclasses.asdict(capture.margin),
         "baseline": capture.baseline,
         "layers": layers,
+        "curvature": bent,
     }
     _write(target, blob)
     _write(target.with_suffix(".json"), json.dumps(manifest, indent=1).encode())
@@ -76,6 +80,7 @@ def load_capture(path: str | os.PathLike[str]) -> Capture:
         baseline=manifest["baseline"],
         logits=tensors["logits"],
         layers=tuple(_join(numbers, tensors) for numbers in manifest["layers"]),
+        curvature=_join_curvature(manifest.get("curvature"), tensors),
     )
 
 
@@ -109,6 +114,29 @@ def _join(numbers: dict[str, Any], tensors: dict[str, Tensor]) -> LayerCapture:
     return LayerCapture(**fields)
 
 
+def _split_curvature(
+    curvature: Curvature | None,
+) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
+    """Numbers and tensors of the second order; None where it was not captured."""
+    if curvature is None:
+        return None, {}
+    fields = {item.name: getattr(curvature, item.name) for item in dataclasses.fields(curvature)}
+    tensors = {name: value for name, value in fields.items() if isinstance(value, Tensor)}
+    numbers = {name: value for name, value in fields.items() if name not in tensors}
+    return numbers, {f"curvature.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _join_curvature(numbers: dict[str, Any] | None, tensors: dict[str, Tensor]) -> Curvature | None:
+    if numbers is None:
+        return None
+    start = "curvature."
+    own: dict[str, Any] = {
+        k.removeprefix(start): tensor for k, tensor in tensors.items() if k.startswith(start)
+    }
+    plain = {name: tuple(v) if isinstance(v, list) else v for name, v in numbers.items()}
+    return Curvature(**plain, **own)
+
+
 def _tensor_path(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.suffix != ".safetensors":
@@ -128,6 +156,11 @@ def _write(target: Path, blob: bytes) -> None:
 def same_tensors(first: Capture, second: Capture) -> bool:
     """Whether two captures hold the same bits."""
     pairs = zip(first.layers, second.layers, strict=True)
+    bent = [_split_curvature(capture.curvature) for capture in (first, second)]
+    if bent[0][0] != bent[1][0] or any(
+        not torch.equal(tensor, bent[1][1][name]) for name, tensor in bent[0][1].items()
+    ):
+        return False
     return torch.equal(first.ids, second.ids) and all(
         _split(a)[0] == _split(b)[0]
         and all(torch.equal(x, _split(b)[1][name]) for name, x in _split(a)[1].items())

@@ -5,6 +5,7 @@ prediction beyond it; `execute_rows` and `verify_top` check them on the model.
 """
 
 from finite_calculus.models.comparison import LocalCheck as LocalCheck, local_check as local_check
+from finite_calculus.search.beyond import Calibrated as Calibrated, Downstream as Downstream
 from finite_calculus.search.certificates import (
     CertifiedCounts as CertifiedCounts,
     certify_table as certify_table,
@@ -19,6 +20,7 @@ from finite_calculus.search.check import (
     execute_rows as execute_rows,
     verify_top as verify_top,
 )
+from finite_calculus.search.downstream import with_downstream as with_downstream
 from finite_calculus.search.families import (
     MULTIPLIERS as MULTIPLIERS,
     TOKEN_KINDS as TOKEN_KINDS,
@@ -43,3 +45,4 @@ from finite_calculus.search.steering import (
     steer as steer,
 )
 from finite_calculus.search.table import ScoreRow as ScoreRow, ScoreTable as ScoreTable
+from finite_calculus.search.trust import calibrate as calibrate

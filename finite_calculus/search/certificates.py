@@ -21,7 +21,7 @@ from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.rounding import error_of, track, upper, value_of
 from finite_calculus.search.block import Block, Places, block_of, group_increments, with_rest
 from finite_calculus.search.stack import stack_of
-from finite_calculus.search.table import Part, ScoreTable
+from finite_calculus.search.table import Part, ScoreTable, places_of
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _FIELDS = ("first_order", "bound", "divergence", "total_variation")
@@ -44,7 +44,7 @@ class CertifiedCounts:
 def certify_table(table: ScoreTable) -> ScoreTable:
     """The table with a certificate for every row, layer by layer."""
     certificates: dict[int, Certificate] = {}
-    for numbers in _grouped(table.parts):
+    for numbers in places_of(table.parts):
         shared = _parts(table.capture, [table.parts[number] for number in numbers])
         certificates |= dict(zip(numbers, shared, strict=True))
     return table.certified(_joined([certificates[n] for n in range(len(table.parts))], torch.cat))
@@ -86,17 +86,6 @@ def intervals(
     above = certificate.first_order + certificate.bound
     infinity = lower.new_tensor(torch.inf)
     return torch.nextafter(lower, -infinity), torch.nextafter(above, infinity)
-
-
-def _grouped(parts: tuple[Part, ...]) -> list[list[int]]:
-    """Numbers of the parts that share their layers and places, and so their preparation."""
-    groups: dict[object, list[int]] = {}
-    for number, part in enumerate(parts):
-        key: object = number
-        if part.tokens is not None:
-            key = (tuple(part.layers.tolist()), part.tokens.numpy().tobytes(), part.tokens.shape)
-        groups.setdefault(key, []).append(number)
-    return list(groups.values())
 
 
 def _parts(capture: Capture, parts: list[Part]) -> list[Certificate]:

@@ -5,7 +5,7 @@ predicted and executed effect is what the rest of the network adds, and nothing 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -13,9 +13,10 @@ import torch
 from finite_calculus.models import Instrument
 from finite_calculus.models.comparison import LocalCheck, compare_all
 from finite_calculus.search.certificates import intervals
+from finite_calculus.search.settle import settle
 from finite_calculus.search.table import ScoreRow, ScoreTable, Side, sign_of
 
-Stop = Literal["certified", "settled", "budget", "exhausted"]
+Stop = Literal["certified", "calibrated", "settled", "budget", "exhausted"]
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,19 @@ class Verification:
     """The best candidates by executed effect, and why the execution stopped.
 
     `stopped` is "certified" if certificates separate the predicted top from everything else, in order;
-    "settled" if a further round changed nothing in the executed top; else "budget" or "exhausted".
-    `executed` holds all that was run, in the order of prediction.
+    "calibrated" if the estimated probability `missed` that a row that was not executed belongs
+    there is below one minus the level of the table's band; "settled" if a further round changed
+    nothing in the executed top; else "budget" or "exhausted". `executed` holds all that was run with
+    a local check, in the order of prediction. `missed` is None for a table that is not calibrated;
+    `spent` counts what `settle` executed besides, on the shared path.
     """
 
     top: tuple[ExecutedRow, ...]
     executed: tuple[ExecutedRow, ...]
     stopped: Stop
     budget: int
+    missed: float | None = None
+    spent: int = 0
 
 
 def execute_rows(
@@ -75,14 +81,18 @@ def verify_top(
 ) -> Verification:
     """Execute candidates in predicted order until the top `count` settles or the budget is used.
 
-    The top counts as settled when a round of `count` further executions leaves its members and their
-    order unchanged. If the certificates already order it strictly above all others, one round is run.
+    In a calibrated table the likeliest candidates are executed until it is improbable that another one
+    belongs to the top (`settle`), and the top is executed again natively. Otherwise it counts as settled
+    when a round of `count` further executions leaves its members and their order unchanged. If the
+    certificates already order it strictly above all others, one round is run.
     """
     if not 1 <= count <= budget:
         raise ValueError(
             f"`budget` must be at least `count`, the candidates to settle; got {budget} and {count}."
         )
-    order = table.order(min(budget, len(table)), towards=towards)
+    if table.downstream is not None and table.downstream.calibrated is not None:
+        return _calibrated(instrument, table, count, budget, towards, batch, quiet)
+    order = table.order(min(budget, len(table)), by="predicted", towards=towards)
     certain = certified_top(table, count, towards=towards)
     rows: tuple[ExecutedRow, ...] = ()
     best: list[int] = []
@@ -96,6 +106,30 @@ def verify_top(
             return _verification(rows, count, towards, "settled", budget)
     exhausted = len(order) == len(table)
     return _verification(rows, count, towards, "exhausted" if exhausted else "budget", budget)
+
+
+def _calibrated(
+    instrument: Instrument,
+    table: ScoreTable,
+    count: int,
+    budget: int,
+    towards: Side,
+    batch: int,
+    quiet: bool,
+) -> Verification:
+    """The top by all executions, the sample's among them, run natively for its local checks."""
+    count = min(count, len(table))
+    settled = settle(
+        instrument, table, count, budget=budget, towards=towards, batch=2 * batch, quiet=quiet
+    )
+    sign = sign_of(towards)
+    sizes = (settled.effects * sign if sign else settled.effects.abs()).nan_to_num(nan=-torch.inf)
+    rows = execute_rows(
+        instrument, table, sizes.topk(count).indices.tolist(), batch=batch, quiet=quiet
+    )
+    enough = settled.missed <= 1 - table.calibrated.level
+    stopped: Stop = "calibrated" if enough else "budget"
+    return replace(_verification(rows, count, towards, stopped, budget), missed=settled.missed)
 
 
 def certified_top(table: ScoreTable, count: int, *, towards: Side = "either") -> bool:

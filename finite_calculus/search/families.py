@@ -3,10 +3,8 @@
 A kind is an edit without a place (`Odds.anywhere(64)`); its increments at all tokens of a layer follow
 from one edited bank, and no candidate needs an object of its own.
 
-The instrument of Appendix H applies seven odds multipliers, deletion, value zeroing and ±16 positions in
-three bands to every token of every layer. Of the multipliers the paper names one, 64; the others here
-are powers of two on either side. Spans, sweeps and donors are the same family with other kinds or
-places.
+The kinds of Appendix H are those of `finite_calculus.models.kinds`; spans, sweeps and donors are the same
+family with other kinds or places.
 """
 
 from collections.abc import Iterable
@@ -16,17 +14,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from finite_calculus.models import Capture, Delete, Edit, KeyShift, Odds, Replace, ScaleValues
-from finite_calculus.models.edits import BANDS, Tokens
-
-MULTIPLIERS = (1 / 16, 1 / 4, 1 / 2, 2.0, 4.0, 16.0, 64.0)
-SHIFT = 16
-
-TOKEN_KINDS: tuple[Edit, ...] = (
-    *(Odds.anywhere(multiplier) for multiplier in MULTIPLIERS),
-    Delete.anywhere(),
-    ScaleValues.anywhere(0.0),
-    *(KeyShift.anywhere(sign * SHIFT, band) for band in BANDS for sign in (1, -1)),
+from finite_calculus.models import Capture, Edit, Odds, Replace
+from finite_calculus.models.edits import Tokens
+from finite_calculus.models.kinds import (
+    MULTIPLIERS as MULTIPLIERS,
+    SHIFT as SHIFT,
+    TOKEN_KINDS as TOKEN_KINDS,
 )
 
 

@@ -2,7 +2,8 @@
 
 `prepare_search` does what all strengths share; `PreparedSearch.score` evaluates every candidate. The
 numbers are exact for the edited attention write, contracted with the baseline gradient: what the rest
-of the network makes of it is a prediction, which execution checks.
+of the network makes of it is a prediction, which execution checks. A capture with curvature adds the
+second order downstream.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from finite_calculus.models import Capture
 from finite_calculus.models.edits import Edits
 from finite_calculus.models.layer import Wrap
 from finite_calculus.search.block import Block, Places, block_of, effects_of
+from finite_calculus.search.downstream import with_downstream
 from finite_calculus.search.families import Family, token_family
 from finite_calculus.search.listed import listed_part
 from finite_calculus.search.stack import Stack, stacks_of, untracked
@@ -37,7 +39,7 @@ class PreparedSearch:
     def score(self) -> ScoreTable:
         """The table of all candidates."""
         parts = [Part.of_block(block, effects_of(block)) for block in self.blocks]
-        return table_of(self.capture, parts, tokenizer=self.tokenizer)
+        return _bent(table_of(self.capture, parts, tokenizer=self.tokenizer))
 
 
 def score(
@@ -50,7 +52,7 @@ def score(
     """Score every candidate of a family, or of a list of edits; default: the paper's instrument."""
     if family is None or isinstance(family, Family):
         return prepare_search(capture, family, dtype=dtype, tokenizer=tokenizer).score()
-    return table_of(capture, [listed_part(capture, family)], tokenizer=tokenizer)
+    return _bent(table_of(capture, [listed_part(capture, family)], tokenizer=tokenizer))
 
 
 def prepare_search(
@@ -71,6 +73,11 @@ def prepare_search(
             "attended tokens, and positional kinds need rotary layers."
         )
     return PreparedSearch(capture, chosen, tuple(blocks), tokenizer)
+
+
+def _bent(table: ScoreTable) -> ScoreTable:
+    """With the second order, if the capture has curvature."""
+    return table if table.capture.curvature is None else with_downstream(table)
 
 
 def _blocks(stack: Stack, family: Family, wrap: Wrap) -> list[Block]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from finite_calculus.certificate import Certificate
 from finite_calculus.models import Capture, Edit
 from finite_calculus.models.edits import Edits, as_tuple
+from finite_calculus.search.beyond import Calibrated, Downstream
 
 if TYPE_CHECKING:
     from finite_calculus.search.block import Block, Effects
@@ -78,7 +79,10 @@ class ScoreRow:
     """One candidate: what is done to which tokens, and its predicted effect with its parts.
 
     `first_order` and `bound` certify that the exact local score is within `bound` of `first_order`;
-    they are None until the table is certified.
+    they are None until the table is certified. `second` is the effect predicted to second order
+    downstream, `trust` the share of it that the first order explains, `size` the write beside the
+    residual stream, `outside` the share of the write that curvature does not see; `band` and
+    `trusted` come from executed candidates. Each is None where the table does not have it.
     """
 
     index: int
@@ -92,6 +96,12 @@ class ScoreRow:
     interaction: float
     first_order: float | None
     bound: float | None
+    second: float | None = None
+    trust: float | None = None
+    size: float | None = None
+    outside: float | None = None
+    band: float | None = None
+    trusted: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +109,7 @@ class ScoreTable:
     """Predicted effects of all candidates on logit(answer) − logit(versus), positive towards `answer`.
 
     `effect` = `key` + `value` + `interaction`. `text` holds the tokens of the prompt. `certificate`
-    is there after `certify`.
+    is there after `certify_table`, `downstream` with a capture that has curvature and after `calibrate`.
     """
 
     capture: Capture
@@ -110,6 +120,7 @@ class ScoreTable:
     value: Float[Tensor, " rows"]
     interaction: Float[Tensor, " rows"]
     certificate: Certificate | None = None
+    downstream: Downstream | None = None
 
     def __len__(self) -> int:
         """Number of candidates."""
@@ -131,25 +142,59 @@ class ScoreTable:
         """The first `count` rows by a column: largest absolute value, or signed.
 
         `towards="answer"` puts the largest number first, `towards="versus"` the smallest.
+        `by="predicted"` goes by the second order where there is one, `by="certain"` by what
+        remains certain of it, and then by the prediction.
         """
         return tuple(self.row(index) for index in self.order(count, by=by, towards=towards))
 
     def order(self, count: int, *, by: str = "effect", towards: Side = "either") -> list[int]:
         """Row numbers of `topk`; ties go to the earlier row."""
-        if by not in COLUMNS:
-            raise ValueError(f"`by` must be one of {COLUMNS}; got {by!r}.")
+        if by not in (*COLUMNS, "predicted", "certain"):
+            names = (*COLUMNS, "predicted", "certain")
+            raise ValueError(f"`by` must be one of {names}; got {by!r}.")
         sign = sign_of(towards)
         if count < 0:
             raise ValueError(f"`count` must not be negative; got {count}.")
+        count = min(count, len(self))
+        if by == "certain":
+            likely = self.order(len(self), by="predicted", towards=towards)
+            certain = self.certain(towards=towards)[likely]
+            chosen = torch.argsort(certain, descending=True, stable=True)[:count]
+            return torch.tensor(likely)[chosen].tolist()
         column: Tensor = getattr(self, by)
         keyed = column * sign if sign else column.abs()
-        count = min(count, len(self))
         if not count:
             return []
         # Only what reaches the last place is sorted, stably.
         reach = (keyed >= keyed.topk(count).values[-1]).nonzero().squeeze(-1)
         chosen = torch.argsort(keyed[reach], descending=True, stable=True)[:count]
         return reach[chosen].tolist()
+
+    @property
+    def predicted(self) -> Float[Tensor, " rows"]:
+        """The predicted effects: to second order downstream where the table has it."""
+        second = None if self.downstream is None else self.downstream.second
+        return self.effect.double() if second is None else second
+
+    def certain(self, *, towards: Side = "either") -> Float[Tensor, " rows"]:
+        """What remains certain of every effect: its lowest size within the band, zero if not trusted.
+
+        An executed effect is certain. With a side, only effects in that direction count.
+        """
+        beyond, sign = self.calibrated, sign_of(towards)
+        likely = self.predicted * sign if sign else self.predicted.abs()
+        low = torch.where(beyond.trusted, (likely - beyond.band).clamp(min=0), 0.0)
+        done = beyond.executed * sign if sign else beyond.executed.abs()
+        return torch.where(beyond.executed.isnan(), low, done.nan_to_num())
+
+    @property
+    def calibrated(self) -> Calibrated:
+        """What execution said of the table; refuses a table that was not calibrated."""
+        if self.downstream is None or self.downstream.calibrated is None:
+            raise ValueError(
+                "`table` must be calibrated; it is not. Use calibrate(instrument, table)."
+            )
+        return self.downstream.calibrated
 
     def row(self, index: int) -> ScoreRow:
         """One candidate in words and numbers."""
@@ -168,6 +213,7 @@ class ScoreTable:
             interaction=float(self.interaction[index]),
             first_order=None if certificate is None else float(certificate.first_order[index]),
             bound=None if certificate is None else float(certificate.bound[index]),
+            **self._beyond(index),
         )
 
     def edit(self, index: int) -> Edits:
@@ -211,13 +257,37 @@ class ScoreTable:
         if self.certificate is not None:
             for name in ("first_order", "bound", "divergence", "total_variation"):
                 columns[name] = getattr(self.certificate, name).double().numpy()
+        if self.downstream is not None:
+            columns |= {name: c.numpy() for name, c in self.downstream.columns().items()}  # pyright: ignore
         return columns
+
+    def _beyond(self, index: int) -> dict[str, Any]:
+        """What is known of one row downstream."""
+        if self.downstream is None:
+            return {}
+        row = {name: column[index].item() for name, column in self.downstream.columns().items()}
+        row.pop("executed", None)
+        if "second" in row:
+            first, term = abs(float(self.effect[index])), abs(row["second"] - self.effect[index])
+            row["trust"] = float(first / (first + term)) if first + term else 1.0
+        return row
 
     def _find(self, index: int) -> tuple[Part, int]:
         if not 0 <= index < len(self):
             raise IndexError(f"`index` must lie in 0..{len(self) - 1}; got {index}.")
         number = int(np.searchsorted(self.starts, index, side="right")) - 1
         return self.parts[number], index - int(self.starts[number])
+
+
+def places_of(parts: tuple[Part, ...]) -> list[list[int]]:
+    """Numbers of the parts that share their layers and places, and so their preparation."""
+    groups: dict[object, list[int]] = {}
+    for number, part in enumerate(parts):
+        key: object = number
+        if part.tokens is not None:
+            key = (tuple(part.layers.tolist()), part.tokens.numpy().tobytes(), part.tokens.shape)
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
 
 
 def sign_of(towards: Side) -> int:

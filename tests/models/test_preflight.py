@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import finite_calculus.models.execute as execute
 import finite_calculus.models.install as install
 import finite_calculus.models.layer as layer
 import finite_calculus.models.shared as shared
-from finite_calculus.models import Instrument
+from finite_calculus.models import Instrument, Margin
 from finite_calculus.models.prefix import OwnLayer, SharedLayer
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.tiny import FAMILIES, tiny_model
@@ -168,8 +169,14 @@ def test_a_shared_cache_row_that_leaks_shuts_the_gate(tiny, monkeypatch):
 
 
 def test_the_wrong_rows_of_the_head_shut_the_gate(tiny, monkeypatch):
-    genuine = shared.Margin
-    monkeypatch.setattr(shared, "Margin", lambda answer, versus: genuine(versus, answer))
+    genuine = shared.answers_only
+
+    @contextmanager
+    def swapped(model, margin):
+        with genuine(model, margin) as pair:
+            yield Margin(pair.versus, pair.answer)
+
+    monkeypatch.setattr(shared, "answers_only", swapped)
     assert "shared path, controls" in preflight(tiny("qwen2")).failed
 
 

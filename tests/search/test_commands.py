@@ -41,11 +41,48 @@ def test_score_ranks_certifies_and_executes(prompt, tmp_path) -> None:
     quantiles = list(saved["tightness"].values())
     assert 1 <= quantiles[0] < quantiles[-1]
     assert quantiles == sorted(quantiles)
-    effects = [abs(row["effect"]) for row in saved["rows"]]
-    assert effects == sorted(effects, reverse=True)
+    certain = [_certain(row) for row in saved["rows"]]
+    assert certain == sorted(certain, reverse=True)
     assert ["executed" in row for row in saved["rows"]] == [True, True, False, False]
     for row in saved["executed"]:
         assert row["executed"]["local"]["error"] <= row["executed"]["local"]["bound"]
+
+
+def _certain(row: dict) -> float:
+    if "sampled" in row:
+        return abs(row["sampled"])
+    return max(0.0, abs(row["second"]) - row["band"]) if row["trusted"] else 0.0
+
+
+def test_score_without_a_sample_ranks_by_prediction(prompt, tmp_path) -> None:
+    options = ["--layers", "2", "--no-certify", "--no-sample", "--curvature", "0"]
+    saved = run("score", *prompt, *options, out=tmp_path)
+    effects = [abs(row["effect"]) for row in saved["rows"]]
+    assert effects == sorted(effects, reverse=True)
+    assert {row["second"] for row in saved["rows"]} == {row["trusted"] for row in saved["rows"]}
+    assert saved["rows"][0]["trusted"] is None
+    assert "sampled" not in saved
+
+
+def test_the_cliff_of_the_readme_is_marked_and_shown_with_its_execution(prompt, tmp_path) -> None:
+    out = tmp_path / "score.json"
+    code, output = command(
+        "score", *ASKED, *prompt, "--no-certify", "--top", "8", "--json", str(out)
+    )
+    assert code == 0
+    rows = json.loads(out.read_text())["rows"]
+    (row,) = [r for r in rows if (r["layer"], r["text"], r["kind"]) == (0, "02", "delete")]
+    assert abs(row["second"]) < 1 < 10 < row["sampled"]
+    assert row["trusted"] is False
+    assert row["size"] > 1
+    assert " ?" in output
+
+
+def test_a_budget_says_what_may_have_been_missed(prompt, tmp_path) -> None:
+    options = ["--layers", "2", "--no-certify", "--execute", "2", "--budget", "200"]
+    saved = run("score", *prompt, *options, out=tmp_path)
+    assert 0 <= saved["missed"] <= 1
+    assert saved["stopped"] == ("calibrated" if saved["missed"] <= 0.05 else "budget")
 
 
 def test_a_saved_run_names_its_command_and_versions(prompt, tmp_path, monkeypatch) -> None:
@@ -66,7 +103,8 @@ def test_score_takes_spans_sweeps_donors_sides_and_a_budget(prompt, tmp_path) ->
     saved = run("score", *base, *sided, "--float32", out=tmp_path)
     assert saved["candidates"] == 3 * saved["tokens"]
     assert saved["rows"][0]["effect"] <= saved["rows"][-1]["effect"]
-    settled = run("score", *base, "--execute", "2", "--budget", "8", out=tmp_path)
+    plain = [*base, "--no-sample"]
+    settled = run("score", *plain, "--execute", "2", "--budget", "8", out=tmp_path)
     assert settled["stopped"] in ("settled", "budget")
     assert 2 <= len(settled["executed"]) <= 8
 
@@ -78,6 +116,9 @@ def test_execute_shows_predicted_and_executed(prompt, tmp_path) -> None:
     assert [row["edit"] for row in saved["rows"]] == edits
     assert [row["tokens"] for row in saved["rows"]] == [[11], [3, 4], [5], [11], [2, 4]]
     assert all("effect" in row["executed"] for row in saved["rows"])
+    bent = run("execute", *prompt, *options, "--curvature", "4", out=tmp_path)
+    assert all(row["second"] is None for row in saved["rows"])
+    assert all(0 <= row["trust"] <= 1 for row in bent["rows"])
 
 
 def test_steer_shows_the_ratios_that_were_achieved(prompt, tmp_path) -> None:

@@ -130,7 +130,8 @@ def as_tuple(edits: Edits) -> tuple[Edit, ...]:
     if not several or len({edit.layer for edit in several}) != 1:
         raise ValueError(
             f"A counterfactual must edit exactly one layer; got layers "
-            f"{sorted({edit.layer for edit in several})}. Exactness is about one readout at a time."
+            f"{sorted({edit.layer for edit in several})}. Exactness is about one readout at a time; for "
+            f"several layers use predict_several and Instrument.execute_several."
         )
     return several
 

@@ -1,0 +1,129 @@
+"""Hessian–vector products of the margin at the writes of the last token, batched over directions.
+
+One zero offset is added to the projected write of every layer from the lowest edited one on. The
+derivative of the margin's gradient along a direction is the forward derivative of the backward pass;
+the baseline is evaluated once and only the derivatives are a batch, so that weights are read once for all
+directions. The last token's own key and value move with its state and are part of the derivative; the
+prefix is shared and does not move (`prefix_attention`). Blocks below the lowest layer
+hand on their captured state and enter no graph.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import grad, jvp, vmap
+
+from finite_calculus.models.baseline import batch_baseline, skipping
+from finite_calculus.models.margins import Margin, answers_only
+from finite_calculus.models.prefix import OwnLayer
+from finite_calculus.models.prefix_attention import shared_attention
+from finite_calculus.models.prompt import PreparedPrompt
+from finite_calculus.models.session import (
+    AttentionCall,
+    Session,
+    active,
+    by_module,
+    keep_call,
+    keep_output,
+)
+from finite_calculus.models.support import Site, UnsupportedModelError
+
+
+def hessian_products(
+    prompt: PreparedPrompt,
+    margin: Margin,
+    layers: Sequence[int],
+    starts: Sequence[Float[Tensor, "_ model"]],
+) -> tuple[list[Tensor], list[Float[Tensor, "directions model"]]]:
+    """Gradients at `layers`, and H b at each of them for every direction b, all in float32.
+
+    `layers` ascend. `starts[i]` are directions at `layers[i]`, none for a layer whose gradient's
+    derivative is wanted but that starts no direction; all directions of all layers are one batch, in
+    that order.
+    """
+    moved = _offsets(starts)
+    zeros = tuple(torch.zeros_like(each[0]) for each in moved)
+    numbers = tuple(range(len(layers)))
+    with warnings.catch_warnings(), _margin_of_offsets(prompt, margin, layers) as function:
+        # On first use torch scripts its own derivative formulas, and warns of that.
+        warnings.filterwarnings("ignore", "`torch.jit.script`", DeprecationWarning)
+        slope = grad(function, argnums=numbers)
+        try:
+            along_all: Any = vmap(
+                lambda *along: jvp(slope, zeros, along),
+                out_dims=(None, 0),  # pyright: ignore[reportArgumentType]
+            )(*moved)
+        except NotImplementedError as error:
+            raise UnsupportedModelError(
+                f"`curvature` needs a forward derivative of everything above layer {layers[0]}; torch "
+                f"has none for a part of {type(prompt.model).__name__}: {error}. Capture without it."
+            ) from error
+    gradients, products = along_all
+    return list(gradients), list(products)
+
+
+def _offsets(starts: Sequence[Tensor]) -> list[Float[Tensor, "directions model"]]:
+    """The batch of directions as seen by each layer: its own ones, zero in the rows of others."""
+    total, done, offsets = sum(len(each) for each in starts), 0, []
+    for each in starts:
+        rows = each.new_zeros(total, each.shape[-1])
+        rows[done : done + len(each)] = each
+        done += len(each)
+        offsets.append(rows)
+    return offsets
+
+
+@contextmanager
+def _margin_of_offsets(
+    prompt: PreparedPrompt, margin: Margin, layers: Sequence[int]
+) -> Iterator[Callable[..., Tensor]]:
+    """The margin as a function of offsets to the writes of layers, while the block lasts."""
+
+    def attend(site: Site, call: AttentionCall) -> Tensor:
+        stored = prompt.prefix.layers[site.layer]
+        return shared_attention(call, stored.keys, stored.values)
+
+    with ExitStack() as stack:
+        # Parameters would otherwise be recorded in a graph of their own.
+        stack.enter_context(torch.no_grad())
+        below = batch_baseline(prompt, 1).layers
+        stack.enter_context(skipping(prompt.sites[: layers[0]], below, rows=1))
+        session = Session(by_module(prompt.sites), keep_call, keep_output, attend)
+        stack.enter_context(active(session))
+        stack.enter_context(_plain_experts(prompt.model))
+        pair = stack.enter_context(answers_only(prompt.model, margin))
+
+        def function(*offsets: Tensor) -> Tensor:
+            with ExitStack() as hooks:
+                for layer, offset in zip(layers, offsets, strict=True):
+                    projection = prompt.sites[layer].projection
+                    hooks.callback(projection.register_forward_hook(_adding(offset)).remove)
+                return pair.of(prompt.run_last(rows=1, kind=OwnLayer)[0])
+
+        yield function
+
+
+def _adding(offset: Tensor) -> Any:
+    def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        return output + offset
+
+    return hook
+
+
+@contextmanager
+def _plain_experts(model: Any) -> Iterator[None]:
+    """Experts by plain products: the grouped kernel has no forward derivative."""
+    before = getattr(model.config, "_experts_implementation", None)
+    if before in (None, "eager", "batched_mm"):
+        yield
+        return
+    model.set_experts_implementation("batched_mm")
+    try:
+        yield
+    finally:
+        model.set_experts_implementation(before)

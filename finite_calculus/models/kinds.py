@@ -1,0 +1,17 @@
+"""The kinds of edits that the instrument of Appendix H applies to every token of every layer.
+
+Seven odds multipliers, deletion, value zeroing and ±16 positions in three bands. Of the multipliers the
+paper names one, 64; the others here are powers of two on either side.
+"""
+
+from finite_calculus.models.edits import BANDS, Delete, Edit, KeyShift, Odds, ScaleValues
+
+MULTIPLIERS = (1 / 16, 1 / 4, 1 / 2, 2.0, 4.0, 16.0, 64.0)
+SHIFT = 16
+
+TOKEN_KINDS: tuple[Edit, ...] = (
+    *(Odds.anywhere(multiplier) for multiplier in MULTIPLIERS),
+    Delete.anywhere(),
+    ScaleValues.anywhere(0.0),
+    *(KeyShift.anywhere(sign * SHIFT, band) for band in BANDS for sign in (1, -1)),
+)
