@@ -13,7 +13,6 @@ from finite_calculus.provenance.digests import digest
 from finite_calculus.tasks.tokens import Span, label_tokens, message_tokens, require_fit
 
 
-
 @dataclass(frozen=True)
 class PairText:
     """One pair as text: a common opening, the records of both sides, a common question.

@@ -26,8 +26,8 @@ class PromptSet:
     """One set as text: `records` in the original order, and where each variant puts them.
 
     `orders[v]` lists the records of variant v from first to last; the last variant repeats the original
-    order and has the notes. `answers[v]` is the label that is right for variant v. `source` says where
-    the set came from, as numbers.
+    order and has the notes. `answers[v]` is the label that is right for variant v, and `targets[v]` the
+    record that holds it, where one does. `source` says where the set came from, as numbers.
     """
 
     task: str
@@ -38,6 +38,7 @@ class PromptSet:
     orders: tuple[tuple[int, ...], ...]
     question: str
     answers: tuple[str, ...]
+    targets: tuple[int | None, ...]
     source: Mapping[str, Any]
 
     @property

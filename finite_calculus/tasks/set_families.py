@@ -23,7 +23,9 @@ _SHAPES = ("circle", "square", "star", "cross", "ring", "cube")
 _DECISIVE = "One attribute decides the label of an item. Answer the question with A or B only.\n"
 _SWAPPED = {"A": "B", "B": "A"}
 
-Drawing = tuple[str, tuple[str, ...], str, Callable[[tuple[int, ...]], str]]
+# The label that is right under an order of the records, and the record that holds it, where one does.
+Answer = Callable[[tuple[int, ...]], tuple[str, int | None]]
+Drawing = tuple[str, tuple[str, ...], str, Answer]
 
 
 def family_sets(family: Family, stream: Stream, count: int, *, seed: int) -> list[PromptSet]:
@@ -40,9 +42,19 @@ def family_sets(family: Family, stream: Stream, count: int, *, seed: int) -> lis
         orders = draw_orders(records, rng)
         if orders is None:
             return None
-        answers = tuple(answer(order) for order in orders)
-        source = {"seed": entropy}
-        return PromptSet(family, stream, index, opening, records, orders, question, answers, source)
+        answers, targets = zip(*(answer(order) for order in orders), strict=True)
+        return PromptSet(
+            task=family,
+            stream=stream,
+            index=index,
+            opening=opening,
+            records=records,
+            orders=orders,
+            question=question,
+            answers=answers,
+            targets=targets,
+            source={"seed": entropy},
+        )
 
     return distinct_sets(draw, count, name=f"{family} in the stream {stream}")
 
@@ -55,7 +67,7 @@ def _corrupt(stream: Stream, rng: np.random.Generator) -> Drawing:
     labels = [right[name] for name in names]
     wrong, asked = int(rng.integers(8)), pair[int(rng.integers(2))]
     labels[wrong] = _SWAPPED[labels[wrong]]
-    return _synthetic("corrupt", names, labels, asked, lambda order: right[asked])
+    return _synthetic("corrupt", names, labels, asked, lambda order: (right[asked], None))
 
 
 def _ordered(stream: Stream, rng: np.random.Generator) -> Drawing:
@@ -72,8 +84,9 @@ def _ordered(stream: Stream, rng: np.random.Generator) -> Drawing:
         return _ordered(stream, rng)
     asked = both[int(rng.integers(len(both)))]
 
-    def last(order: tuple[int, ...]) -> str:
-        return labels[[n for n in order if names[n] == asked][-1]]
+    def last(order: tuple[int, ...]) -> tuple[str, int]:
+        record = [n for n in order if names[n] == asked][-1]
+        return labels[record], record
 
     return _synthetic("ordered", names, labels, asked, last)
 
@@ -86,7 +99,8 @@ def _retrieval(stream: Stream, rng: np.random.Generator) -> Drawing:
         drawn[rng.integers(8)] ^= 1
     labels = ["AB"[n] for n in drawn]
     asked = f"{int(rng.choice(_ENTITIES[stream])) + 1:02d}"
-    return _synthetic("retrieval", names, labels, asked, lambda order: labels[names.index(asked)])
+    record = names.index(asked)
+    return _synthetic("retrieval", names, labels, asked, lambda order: (labels[record], record))
 
 
 def _synthetic(
@@ -94,7 +108,7 @@ def _synthetic(
     names: list[str],
     labels: list[str],
     asked: str,
-    answer: Callable[[tuple[int, ...]], str],
+    answer: Answer,
 ) -> Drawing:
     records = tuple(synthetic.record(task, *row) for row in zip(names, labels, strict=True))
     return synthetic.instruction(task), records, synthetic.question(task, asked), answer
@@ -106,12 +120,14 @@ def _decisive(stream: Stream, rng: np.random.Generator) -> Drawing:
         [str(word) for word in rng.choice(words, 2, replace=False)] for words in (_COLOURS, _SHAPES)
     )
     decisive = int(rng.integers(2))
-    right = dict(zip((colours, shapes)[decisive], rng.permutation(["A", "B"]).tolist(), strict=True))
+    right = dict(
+        zip((colours, shapes)[decisive], rng.permutation(["A", "B"]).tolist(), strict=True)
+    )
     items = [(colours[n % 2], shapes[n // 2 % 2]) for n in rng.permutation(8)]
     records = tuple(f"Item {' '.join(item)}: {right[item[decisive]]}\n" for item in items)
     asked = items[int(rng.integers(8))]
     question = f"Question: What is the label of Item {' '.join(asked)}?\nAnswer:"
-    return _DECISIVE, records, question, lambda order: right[asked[decisive]]
+    return _DECISIVE, records, question, lambda order: (right[asked[decisive]], None)
 
 
 _DRAWS: dict[Family, Callable[[Stream, np.random.Generator], Drawing]] = {

@@ -67,7 +67,9 @@ def tokenise_set(prompts: PromptSet, tokenizer: Any, context: int) -> SetTokens:
     labels = {label_tokens(prompts.text(number), tokenizer) for number in prompts.variants}
     tokens = SetTokens(prompts, variants, labels.pop())
     if labels:
-        raise ValueError(f"{where}: the labels must be the same tokens in all variants; they differ.")
+        raise ValueError(
+            f"{where}: the labels must be the same tokens in all variants; they differ."
+        )
     _require_alignment(where, tokens)
     return tokens
 
@@ -85,9 +87,7 @@ def _require_alignment(where: str, tokens: SetTokens) -> None:
     original = tokens.variants[0]
     for number in range(1, GAP):
         other = tokens.variants[number]
-        sizes = [
-            [stop - first for first, stop in spans] for spans in (original.spans, other.spans)
-        ]
+        sizes = [[stop - first for first, stop in spans] for spans in (original.spans, other.spans)]
         alike = sizes[0] == sizes[1] and len(original.ids) == len(other.ids)
         if not alike or any(
             original.ids[n] != other.ids[place] for n, place in enumerate(tokens.positions(number))

@@ -1,7 +1,8 @@
 """SST-2 prompt sets: eight training sentences, one label flipped, and a query of the validation split.
 
 No sentence is used twice, whether as query or as demonstration, within a stream or across the two:
-calibration takes rows of one permutation from its front and the test from its back. Only row numbers are kept.
+calibration takes rows of one permutation from its front and the test from its back. Only row
+numbers are kept.
 """
 
 import numpy as np
@@ -84,5 +85,6 @@ def _set(
         orders=orders,
         question=question(data, query),
         answers=(LABEL[data.validation.labels[query]],) * len(orders),
+        targets=(None,) * len(orders),
         source={"validation_row": query, "train_rows": rows, "flipped": wrong},
     )

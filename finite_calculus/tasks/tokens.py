@@ -22,7 +22,7 @@ def wrapped(text: str, tokenizer: Any) -> str:
 def message_tokens(
     where: str, opening: str, records: Sequence[str], rest: str, tokenizer: Any
 ) -> tuple[tuple[int, ...], tuple[Span, ...]]:
-    """Token ids of opening + records + rest in the template, and the span (first, last + 1) of each record."""
+    """Ids of opening, records and rest in the template, and the span (first, last + 1) of each record."""
     text = opening + "".join(records) + rest
     whole = wrapped(text, tokenizer)
     if whole.count(text) != 1:

@@ -1,4 +1,4 @@
-"""The fast–middle interaction of a variant: four cells and closed form side by side (eq:projectedinteraction).
+"""The fast–middle interaction of a variant: four cells beside the closed form (eq:projectedinteraction).
 
 Both bands are exact rotations of the captured keys in float64. Heads are projected and summed before a norm.
 """
@@ -52,7 +52,7 @@ def _layer_rows(variant: Variant, number: int, shifts: Sequence[int]) -> list[Ba
     }
     cells = {name: plain_readout(readout, scores) for name, scores in corners.items()}
     four = project(cells["both"] - cells["fast"] - cells["middle"] + cells["none"], projection)
-    budget = _sum([readout_budget(readout, s, projection.numel()) for s in corners.values()])
+    budget = _sum([readout_budget(readout, s, layer.output.numel()) for s in corners.values()])
     figures = {
         "closed": norm(closed),
         "cells": norm(four),

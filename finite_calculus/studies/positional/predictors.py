@@ -74,9 +74,7 @@ def layer_shifts(layer: LayerCapture, edits: Sequence[KeyShift]) -> LayerShifts:
         layer=layer,
         readout=layer.readout(),
         gradient=gradient,
-        scores=torch.stack(
-            [head_products(query, bank - keys) * layer.scaling for bank in turned]
-        ),
+        scores=torch.stack([head_products(query, bank - keys) * layer.scaling for bank in turned]),
         exact=torch.stack([shift_scores(layer, edit, key_shift_scores) for edit in edits]),
         linear=torch.stack([shift_scores(layer, edit, key_shift_scores_linear) for edit in edits]),
         remainder=torch.stack(

@@ -134,7 +134,7 @@ def repair_part(
     ]
     norms = [LocalCheck.of(comparison.write) for comparison in comparisons]
     exact = [c for c in choices if c.method == "exact" and c.rescored and c.entries == max(ENTRIES)]
-    size = layer.output_projection.numel()
+    size = layer.output.numel()
     return Part(
         rows,
         {

@@ -58,7 +58,8 @@ class PositionalEdit(SetRow):
     `control` is the unedited margin in the same batch, `path_drift` its distance from the captured one.
     `dense` is the finite prediction by two softmaxes. `local_*` are the executed and predicted writes along
     the gradient. `angle` is the largest |δω| of the band. The rest is the certificate of the Jacobian, for
-    exact rotations: mean KL and TV over heads, the parts of its bound, and the error that it bounds.
+    exact rotations: mean KL and TV over heads, its bound with the rotary part of it, the error of the
+    Jacobian that it bounds, and what the error would be with exact increments (`softmax_gap`).
     """
 
     variant: int
@@ -82,10 +83,14 @@ class PositionalEdit(SetRow):
     kl: float
     tv: float
     softmax_gap: float
-    softmax_bound: float
     rotary_part: float
     jacobian_gap: float
     jacobian_bound: float
+
+    @property
+    def softmax_bound(self) -> float:
+        """The part of the bound that is not the rotary remainder: Σ_h KL·max|a|, and all rounding."""
+        return self.jacobian_bound - self.rotary_part
 
     @property
     def place(self) -> tuple[str, int, int, int, int, str]:

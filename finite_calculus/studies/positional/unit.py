@@ -68,7 +68,9 @@ def run_set(
         executed = execute_edits(instrument, variant, edits, settings.batch)
         parts = executed.share([len(shifts), len(deletions), len(choices)])
         keep("edits", shift_part(variant, shifts, parts[0].outcomes, parts[0].comparisons))
-        keep("deletions", deletion_part(variant, deletions, parts[1].outcomes, parts[1].comparisons))
+        keep(
+            "deletions", deletion_part(variant, deletions, parts[1].outcomes, parts[1].comparisons)
+        )
         if layer is not None:
             args = (parts[2].outcomes, parts[2].comparisons)
             keep("repairs", repair_part(variant, layer, choices, *args))
@@ -123,7 +125,9 @@ def saved_tensors(
             f"{variant.number}.{number}.{name}": getattr(layer, name)
             for name in ("query", "keys", "values", "gradient_write")
         }
-        tensors[f"{variant.number}.{number}.scaling"] = torch.tensor([layer.scaling], dtype=torch.float64)
+        tensors[f"{variant.number}.{number}.scaling"] = torch.tensor(
+            [layer.scaling], dtype=torch.float64
+        )
     spans = variant.prompt.spans
     tensors[f"{variant.number}.spans"] = torch.tensor(spans)
     for name, outcomes in (("shift", shifted), ("deletion", deleted)):
