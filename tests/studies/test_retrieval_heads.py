@@ -1,4 +1,4 @@
-"""Retrieval heads: that they are found, that planes of those heads alone are set to zero, that it is checked."""
+"""Retrieval heads: they are found, planes of those heads alone are set to zero, and that is checked."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from finite_calculus.checkpoints import load
 from finite_calculus.harness import Records, Tables
 from finite_calculus.harness.records import failed_checks, read_saved
 from finite_calculus.harness.runner import run
@@ -95,21 +96,20 @@ def test_last_queries_are_edited_less_than_all_and_no_head_means_no_change(
 def test_attention_to_records_is_that_of_the_model(embedded: Any, tokens: SetTokens) -> None:
     with attach(embedded[0], tokenizer=embedded[1]) as instrument:
         scores = score_heads(instrument, tokens)
-    model = embedded[0]
-    before = model.config._attn_implementation
+    # A model of its own: transformers leaves hooks behind when it is asked for attentions.
+    model, _ = load("embedded")
     model.set_attn_implementation("eager")
-    try:
-        with torch.no_grad():
-            ids = torch.tensor([tokens.variants[0].ids])
-            attentions = model(input_ids=ids, output_attentions=True).attentions
-    finally:
-        model.set_attn_implementation(before)
+    with torch.no_grad():
+        ids = torch.tensor([tokens.variants[0].ids])
+        attentions = model(input_ids=ids, output_attentions=True).attentions
     target = tokens.text.targets[0]
     assert target is not None
     first, stop = tokens.variants[0].spans[target]
     for row in scores:
         native = float(attentions[row.layer][0, row.head, -1, first:stop].sum())
-        assert row.target == pytest.approx(native, abs=len(ids[0]) * np.finfo(np.float32).eps)
+        assert row.target == pytest.approx(
+            native, abs=len(ids[0]) * float(np.finfo(np.float32).eps)
+        )
 
 
 def test_a_prompt_without_a_target_is_refused(embedded: Any, tokens: SetTokens) -> None:
@@ -133,7 +133,7 @@ def test_heads_are_ranked_by_contrast_and_leave_others_beside_them() -> None:
     assert policy["retrieval"] == [[0, 4], [0, 5]]
     assert len(policy["other"]) == 2
     assert not {4, 5} & {head for _, head in policy["other"]}
-    with pytest.raises(ValueError, match="`heads` must leave as many others .* got 4 of 6"):
+    with pytest.raises(ValueError, match=r"`heads` must leave as many others .* got 4 of 6"):
         choose_heads(settings(heads=4), records)
 
 
