@@ -20,9 +20,18 @@ def wrapped(text: str, tokenizer: Any) -> str:
 
 
 def message_tokens(
-    where: str, opening: str, records: Sequence[str], rest: str, tokenizer: Any
+    where: str,
+    opening: str,
+    records: Sequence[str],
+    rest: str,
+    tokenizer: Any,
+    *,
+    reply: str = "",
 ) -> tuple[tuple[int, ...], tuple[Span, ...]]:
-    """Ids of opening, records and rest in the template, and the span (first, last + 1) of each record."""
+    """Ids of opening, records and rest in the template, and the span (first, last + 1) of each record.
+
+    `reply` is how the model's answer begins, after the template.
+    """
     text = opening + "".join(records) + rest
     whole = wrapped(text, tokenizer)
     if whole.count(text) != 1:
@@ -30,7 +39,7 @@ def message_tokens(
             f"{where}: the template must contain the message once and unchanged; it contains it "
             f"{whole.count(text)} times."
         )
-    encoding = _encoded(whole, tokenizer)
+    encoding = _encoded(whole + reply, tokenizer)
     place = whole.index(text) + len(opening)
     spans = []
     for record in records:
@@ -47,19 +56,24 @@ def message_tokens(
 
 def label_tokens(text: str, tokenizer: Any) -> tuple[int, int]:
     """The token of each label after a message; after plain text a space comes first."""
-    whole = wrapped(text, tokenizer)
     lead = "" if tokenizer.chat_template else " "
+    first, second = next_tokens(wrapped(text, tokenizer), [lead + x for x in LABELS], tokenizer)
+    return first, second
+
+
+def next_tokens(whole: str, words: Sequence[str], tokenizer: Any) -> tuple[int, ...]:
+    """The token of each word where a prompt ends; refuses one that is not a single token there."""
     ids = list(_encoded(whole, tokenizer)["input_ids"])
     tokens = []
-    for label in LABELS:
-        longer = list(_encoded(whole + lead + label, tokenizer)["input_ids"])
+    for word in words:
+        longer = list(_encoded(whole + word, tokenizer)["input_ids"])
         if longer[:-1] != ids:
             raise ValueError(
-                f"The label {lead + label!r} must be one token at the end of the prompt; it is not for "
-                f"this tokenizer. The study needs a margin between two tokens."
+                f"The label {word!r} must be one token at the end of the prompt; it is not for this "
+                f"tokenizer. The study needs a margin between two tokens."
             )
         tokens.append(int(longer[-1]))
-    return tokens[0], tokens[1]
+    return tuple(tokens)
 
 
 def require_fit(where: str, ids: Sequence[int], context: int) -> None:

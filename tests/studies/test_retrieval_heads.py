@@ -1,5 +1,6 @@
 """Retrieval heads: they are found, planes of those heads alone are set to zero, and that is checked."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,15 @@ from finite_calculus.rotary import Rotary, rotate
 from finite_calculus.studies.retrieval_heads import STUDY, HeadSettings, unit
 from finite_calculus.studies.retrieval_heads.finding import choose_heads, score_heads
 from finite_calculus.studies.retrieval_heads.masks import BANDS, band_planes, coordinates
+from finite_calculus.studies.retrieval_heads.prompts import (
+    HeadPrompt,
+    head_prompts,
+    prompt_of_set,
+)
 from finite_calculus.studies.retrieval_heads.rows import HeadScore, Recall, SingleLayer
 from finite_calculus.tasks.prompt_sets import PAPER_SEED
 from finite_calculus.tasks.set_families import family_sets
-from finite_calculus.tasks.set_tokens import SetTokens, tokenise_set
+from finite_calculus.tasks.set_tokens import tokenise_set
 
 POLICY = {"retrieval": [[1, 2], [1, 3]], "other": [[0, 1], [2, 0]]}
 
@@ -32,9 +38,8 @@ def settings(**changes: Any) -> HeadSettings:
 
 
 @pytest.fixture(scope="module")
-def tokens(embedded: Any) -> SetTokens:
-    prompts = family_sets("ordered", "test", 1, seed=PAPER_SEED)[0]
-    return tokenise_set(prompts, embedded[1], 512)
+def prompt(embedded: Any) -> HeadPrompt:
+    return head_prompts("ordered", "test", 1, embedded[1], 512, seed=PAPER_SEED)[0]
 
 
 def test_a_run_finds_the_heads_that_the_embedded_model_was_given(
@@ -67,10 +72,10 @@ def test_coordinates_are_those_that_a_band_turns(layout: Any) -> None:
 
 
 def test_a_row_that_zeroes_another_head_fails_its_check(
-    embedded: Any, tokens: SetTokens, monkeypatch: pytest.MonkeyPatch
+    embedded: Any, prompt: HeadPrompt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with attach(embedded[0], tokenizer=embedded[1]) as instrument:
-        checks = unit.run_prompt(instrument, settings(), tokens, POLICY).checks
+        checks = unit.run_prompt(instrument, settings(), prompt, POLICY).checks
         assert [check.failed for check in checks] == [0, 0]
         right = unit._readout_error
 
@@ -78,33 +83,31 @@ def test_a_row_that_zeroes_another_head_fails_its_check(
             return right(layer, call, output, row, zeroed.roll(1, 0))
 
         monkeypatch.setattr(unit, "_readout_error", wrong)
-        checks = unit.run_prompt(instrument, settings(), tokens, POLICY).checks
+        checks = unit.run_prompt(instrument, settings(), prompt, POLICY).checks
     assert checks[0].failed > 0
 
 
 def test_last_queries_are_edited_less_than_all_and_no_head_means_no_change(
-    embedded: Any, tokens: SetTokens
+    embedded: Any, prompt: HeadPrompt
 ) -> None:
     with attach(embedded[0], tokenizer=embedded[1]) as instrument:
-        rows = unit.run_prompt(instrument, settings(), tokens, POLICY).rows["recalls"]
+        rows = unit.run_prompt(instrument, settings(), prompt, POLICY).rows["recalls"]
     recalls = [row for row in rows if isinstance(row, Recall)]
     assert len({row.control for row in recalls}) == 1
     moved = {(r.heads, r.band, r.queries): r.margin for r in recalls}
     assert moved["retrieval", "all", "last"] != moved["retrieval", "all", "all"]
 
 
-def test_attention_to_records_is_that_of_the_model(embedded: Any, tokens: SetTokens) -> None:
+def test_attention_to_records_is_that_of_the_model(embedded: Any, prompt: HeadPrompt) -> None:
     with attach(embedded[0], tokenizer=embedded[1]) as instrument:
-        scores = score_heads(instrument, tokens)
+        scores = score_heads(instrument, prompt)
     # A model of its own: transformers leaves hooks behind when it is asked for attentions.
     model, _ = load("embedded")
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        ids = torch.tensor([tokens.variants[0].ids])
+        ids = torch.tensor([prompt.ids])
         attentions = model(input_ids=ids, output_attentions=True).attentions
-    target = tokens.text.targets[0]
-    assert target is not None
-    first, stop = tokens.variants[0].spans[target]
+    first, stop = prompt.spans[prompt.target]
     for row in scores:
         native = float(attentions[row.layer][0, row.head, -1, first:stop].sum())
         assert row.target == pytest.approx(
@@ -112,13 +115,41 @@ def test_attention_to_records_is_that_of_the_model(embedded: Any, tokens: SetTok
         )
 
 
-def test_a_prompt_without_a_target_is_refused(embedded: Any, tokens: SetTokens) -> None:
-    blind = replace(tokens, text=replace(tokens.text, targets=(None,) * 5))
-    with (
-        attach(embedded[0], tokenizer=embedded[1]) as instrument,
-        pytest.raises(ValueError, match="must have a record that holds the answer; it has none"),
-    ):
-        score_heads(instrument, blind)
+def test_a_prompt_without_a_target_is_refused(embedded: Any) -> None:
+    prompts = family_sets("corrupt", "test", 1, seed=PAPER_SEED)[0]
+    with pytest.raises(ValueError, match="must have a record that holds the answer; it has none"):
+        prompt_of_set(tokenise_set(prompts, embedded[1], 512))
+
+
+def test_a_colour_is_the_next_token_and_the_streams_share_no_person() -> None:
+    tokenizer: Any
+    try:
+        tokenizer = load("smollm2-135m-instruct")[1]
+    except (OSError, RuntimeError, ValueError) as error:
+        pytest.skip(f"smollm2-135m-instruct cannot be had here: {error}")
+    people = []
+    for stream in ("calibration", "test"):
+        prompts = head_prompts("colours", stream, 5, tokenizer, 512, seed=PAPER_SEED)
+        for prompt in prompts:
+            assert prompt.right == prompt.target
+            first, stop = prompt.spans[prompt.target]
+            record = tokenizer.decode(prompt.ids[first:stop])
+            name, colour = re.findall(r"The colour of (\w+) is (\w+)\.", record)[0]
+            text = tokenizer.decode(prompt.ids)
+            assert text.endswith(f"The colour of {name} is")
+            assert tokenizer.decode([prompt.candidates[prompt.right]]) == f" {colour}"
+            assert len(set(prompt.candidates)) == len(prompt.spans) == 8
+            people.append((stream, name))
+        again = head_prompts("colours", stream, 2, tokenizer, 512, seed=PAPER_SEED)
+        assert again == prompts[:2]
+    names = [{name for part, name in people if part == s} for s in ("calibration", "test")]
+    assert not names[0] & names[1]
+
+
+def test_a_margin_is_taken_from_the_strongest_wrong_candidate(prompt: HeadPrompt) -> None:
+    three = replace(prompt, candidates=(4, 2, 0), right=1)
+    logits = torch.tensor([[5.0, 9.0, 3.0, 9.0, 1.0], [0.0, 0.0, 2.0, 9.0, -1.0]])
+    assert unit._margins(logits, three) == [-2.0, 2.0]
 
 
 def test_heads_are_ranked_by_contrast_and_leave_others_beside_them() -> None:

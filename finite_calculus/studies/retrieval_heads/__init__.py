@@ -16,10 +16,10 @@ from finite_calculus.studies.retrieval_heads.settings import HeadSettings as Hea
 
 if TYPE_CHECKING:
     from finite_calculus.harness.subjects import ModelSubject
-    from finite_calculus.tasks.set_tokens import SetTokens
+    from finite_calculus.studies.retrieval_heads.prompts import HeadPrompt
 
 
-class RetrievalHeads(Study["HeadSettings", "SetTokens"]):
+class RetrievalHeads(Study["HeadSettings", "HeadPrompt"]):
     """The study as the harness runs it; what needs a model is imported when it runs."""
 
     name: ClassVar[str] = "retrieval-heads"
@@ -33,29 +33,32 @@ class RetrievalHeads(Study["HeadSettings", "SetTokens"]):
 
     def plan(
         self, subject: "ModelSubject", settings: HeadSettings, stage: str, policy: Policy | None
-    ) -> "Plan[SetTokens]":
+    ) -> "Plan[HeadPrompt]":
         """One unit for each prompt: the calibration's stream to find heads, the test's to edit them."""
-        from finite_calculus.tasks.set_families import family_sets
-        from finite_calculus.tasks.set_tokens import tokenise_set
+        from finite_calculus.studies.retrieval_heads.prompts import head_prompts
 
         find = stage == "find"
         count = settings.find_sets if find else settings.sets
-        texts = [
-            text
+        prompts = [
+            prompt
             for task in settings.tasks
-            for text in family_sets(
-                task, "calibration" if find else "test", count, seed=settings.seed
+            for prompt in head_prompts(
+                task,
+                "calibration" if find else "test",
+                count,
+                subject.tokenizer,
+                subject.context,
+                seed=settings.seed,
             )
         ]
-        units = {t.unit: tokenise_set(t, subject.tokenizer, subject.context) for t in texts}
-        manifest = {"sets": [tokens.manifest() for tokens in units.values()]}
-        return Plan(units, manifest, next(iter(units.values())).variants[0].ids)
+        manifest = {"prompts": [prompt.manifest() for prompt in prompts]}
+        return Plan({prompt.unit: prompt for prompt in prompts}, manifest, prompts[0].ids)
 
     def run(
         self,
         subject: "ModelSubject",
         settings: HeadSettings,
-        unit: "SetTokens",
+        unit: "HeadPrompt",
         policy: Policy | None,
     ) -> UnitResult:
         """Score the heads on a prompt, or edit those that the first stage chose."""

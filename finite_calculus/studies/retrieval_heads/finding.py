@@ -11,18 +11,14 @@ from finite_calculus.studies.retrieval_heads.settings import HeadSettings
 
 if TYPE_CHECKING:
     from finite_calculus.models import Instrument
-    from finite_calculus.tasks.set_tokens import SetTokens
+    from finite_calculus.studies.retrieval_heads.prompts import HeadPrompt
 
 
-def score_heads(instrument: "Instrument", tokens: "SetTokens") -> list[HeadScore]:
-    """Every head of every layer on one prompt, in the original order."""
+def score_heads(instrument: "Instrument", prompt: "HeadPrompt") -> list[HeadScore]:
+    """Every head of every layer on one prompt."""
     import torch
 
-    text, prompt = tokens.text, tokens.variants[0]
-    target = text.targets[0]
-    if target is None:
-        raise ValueError(f"Set {text.unit} must have a record that holds the answer; it has none.")
-    answer, versus = tokens.labels
+    target, (answer, versus) = prompt.target, prompt.candidates[:2]
     capture = instrument.capture(prompt.ids, answer=answer, versus=versus)
     rows = []
     for layer in capture.layers:
@@ -33,7 +29,7 @@ def score_heads(instrument: "Instrument", tokens: "SetTokens") -> list[HeadScore
         others = (mass.sum(0) - mass[target]) / (len(mass) - 1)
         first = mass.argmax(0) == target
         rows += [
-            HeadScore(text.task, text.index, layer.layer, head, *map(float, pair), first=bool(hit))
+            HeadScore(prompt.task, prompt.index, layer.layer, head, *map(float, pair), bool(hit))
             for head, (*pair, hit) in enumerate(zip(mass[target], others, first, strict=True))
         ]
     return rows

@@ -104,7 +104,8 @@ def _single(rows: Sequence[SingleLayer]) -> Table:
 
 def _note(settings: HeadSettings) -> str:
     return (
-        f"Recall: the right label has the larger logit of A and B, so that half is chance. All heads of a "
-        f"kind together; other heads are as many, at random. {100 * settings.coverage:g}% percentile "
+        f"Recall: the right candidate has the largest logit, of A and B, or of eight colours; half and one "
+        f"in eight are chance. All heads of a kind together; other heads are as many, at random. "
+        f"{100 * settings.coverage:g}% percentile "
         f"intervals of {settings.resamples} resamples of the prompts (seed {settings.bootstrap_seed})."
     )

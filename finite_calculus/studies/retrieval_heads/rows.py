@@ -37,7 +37,8 @@ class Recall(HeadRow):
     """One prompt with rotary planes of some heads' queries set to zero, all these heads together.
 
     `heads` is retrieval or other, `band` fast, middle, slow, random (as many planes as slow) or all,
-    `queries` last or all. Margins are towards the right label.
+    `queries` last or all. Margins are from the
+    strongest wrong candidate to the right one.
     """
 
     heads: str

@@ -8,7 +8,7 @@ from pydantic import Field
 from finite_calculus.harness import ModelSettings, OptionName
 from finite_calculus.tasks.prompt_sets import PAPER_SEED
 
-Task = Literal["retrieval", "ordered"]
+Task = Literal["retrieval", "ordered", "colours"]
 # One head in twenty counts as a retrieval head, unless the settings say how many.
 _SHARE = 20
 
@@ -20,8 +20,12 @@ class HeadSettings(ModelSettings):
     tasks: Annotated[
         tuple[Task, ...],
         OptionName("task"),
-        Field(min_length=1, description="retrieval and ordered, repeatable."),
-    ] = ("retrieval", "ordered")
+        Field(
+            min_length=1,
+            description="retrieval, ordered and colours, repeatable; default: all, for the embedded "
+            "model the first two.",
+        ),
+    ] = ("retrieval", "ordered", "colours")
     heads: Annotated[
         int, Field(ge=1, description="How many retrieval heads; default: one in twenty.")
     ]
@@ -32,7 +36,9 @@ class HeadSettings(ModelSettings):
 
     @classmethod
     def complete(cls, values: Mapping[str, Any], layers: int | None) -> "HeadSettings":
-        """The number of heads by the model."""
+        """The tasks and the number of heads by the model."""
+        if "tasks" not in values and values.get("model") == "embedded":
+            values = {"tasks": ("retrieval", "ordered"), **values}
         if "heads" in values:
             return cls.model_validate(dict(values))
         from finite_calculus.checkpoints import architecture

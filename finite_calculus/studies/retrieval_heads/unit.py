@@ -32,9 +32,9 @@ from finite_calculus.studies.retrieval_heads.masks import (
     coordinates,
     heads_by_layer,
 )
+from finite_calculus.studies.retrieval_heads.prompts import HeadPrompt
 from finite_calculus.studies.retrieval_heads.rows import Recall, SingleLayer
 from finite_calculus.studies.retrieval_heads.settings import HeadSettings
-from finite_calculus.tasks.set_tokens import SetTokens
 
 QUERIES = ("last", "all")
 
@@ -49,16 +49,16 @@ class Condition:
 
 
 def run_prompt(
-    instrument: Instrument, settings: HeadSettings, tokens: SetTokens, policy: Policy
+    instrument: Instrument, settings: HeadSettings, prompt: HeadPrompt, policy: Policy
 ) -> UnitResult:
-    """Both kinds of edits on the original order of one set."""
-    answer, versus = tokens.labels if tokens.text.answers[0] == "A" else tokens.labels[::-1]
-    ids = tokens.variants[0].ids
+    """Both kinds of edits on one prompt; the captured margin is of the right candidate and the next one."""
+    ids, count = prompt.ids, len(prompt.candidates)
+    answer, versus = (prompt.candidates[(prompt.right + step) % count] for step in (0, 1))
     layers = sorted({layer for name in ("retrieval", "other") for layer, _ in policy[name]})
     capture = instrument.capture(ids, answer=answer, versus=versus, layers=layers)
-    seed = (settings.seed, 4, tokens.text.index)
-    recalls, apart = _together(instrument, capture, tokens, policy, seed)
-    singles = list(_single_layers(instrument, capture, tokens, policy, seed, settings.batch))
+    seed = (settings.seed, 4, prompt.index)
+    recalls, apart = _together(instrument, capture, prompt, policy, seed)
+    singles = list(_single_layers(instrument, capture, prompt, policy, seed, settings.batch))
     checks = [
         compare("together: readout of the lowest edited layer", apart),
         compare("one layer: executed write", [(r.local_error, r.local_bound) for r in singles]),
@@ -69,7 +69,7 @@ def run_prompt(
 def _together(
     instrument: Instrument,
     capture: Capture,
-    tokens: SetTokens,
+    prompt: HeadPrompt,
     policy: Policy,
     seed: Sequence[int],
 ) -> tuple[list[Recall], list[tuple[float, float]]]:
@@ -98,11 +98,11 @@ def _together(
     with torch.no_grad(), active(Session(by_module(sites), edit, observe)):
         ids = capture.ids.unsqueeze(0).expand(rows, -1).to(_device(instrument))
         logits = instrument.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
-    margins = capture.margin.of(logits.double()).tolist()
+    margins = _margins(logits, prompt)
     recalls = [
         Recall(
-            tokens.text.task,
-            tokens.text.index,
+            prompt.task,
+            prompt.index,
             condition.heads,
             condition.band,
             condition.queries,
@@ -120,6 +120,13 @@ def _together(
         layer = capture.layer(lowest)
         apart.append(_readout_error(layer, *calls[lowest], row, zeros[lowest][row, :, 0]))
     return recalls, apart
+
+
+def _margins(logits: Tensor, prompt: HeadPrompt) -> list[float]:
+    """The right candidate's logit minus the largest of the others', row by row."""
+    listed = logits[:, list(prompt.candidates)].double()
+    others = [n for n in range(len(prompt.candidates)) if n != prompt.right]
+    return (listed[:, prompt.right] - listed[:, others].amax(-1)).tolist()
 
 
 def _readout_error(
@@ -173,7 +180,7 @@ def _planes(instrument: Instrument, layer: int, band: str, seed: Sequence[int]) 
 def _single_layers(
     instrument: Instrument,
     capture: Capture,
-    tokens: SetTokens,
+    prompt: HeadPrompt,
     policy: Policy,
     seed: Sequence[int],
     batch: int,
@@ -196,8 +203,8 @@ def _single_layers(
     for (number, heads, band), edit, outcome, comparison in listed:
         local = LocalCheck.of(comparison.write)
         yield SingleLayer(
-            tokens.text.task,
-            tokens.text.index,
+            prompt.task,
+            prompt.index,
             layer=number,
             heads=heads,
             band=band,
