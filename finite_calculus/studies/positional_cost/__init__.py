@@ -6,7 +6,7 @@ without any of this. Timings: another run gives other numbers.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,7 +23,6 @@ from finite_calculus.harness import (
     Table,
     UnitResult,
 )
-from finite_calculus.studies.positional.settings import PositionalSettings, Task
 from finite_calculus.studies.positional_cost.report import report
 from finite_calculus.studies.positional_cost.rows import Cost
 from finite_calculus.tasks.prompt_sets import PAPER_SEED
@@ -31,6 +30,8 @@ from finite_calculus.tasks.prompt_sets import PAPER_SEED
 if TYPE_CHECKING:
     from finite_calculus.harness.subjects import ModelSubject
     from finite_calculus.tasks.set_tokens import SetTokens
+
+Task = Literal["corrupt", "ordered", "retrieval", "sst2"]
 
 
 class CostSettings(ModelSettings):
@@ -64,7 +65,8 @@ class CostSettings(ModelSettings):
         """Tasks by the model, layers by its depth."""
         if layers is None:
             raise ValueError("The study needs a model; its depth is not known.")
-        tasks = PositionalSettings.complete({"model": values.get("model", "")}, layers).tasks
+        third = "retrieval" if values.get("model") == "embedded" else "sst2"
+        tasks = ("corrupt", "ordered", third)
         depths = tuple(sorted({0, layers // 2, 3 * layers // 4}))
         return cls.model_validate({"tasks": tasks, "layers": depths, **values})
 
@@ -81,11 +83,18 @@ class PositionalCost(Study["CostSettings", "SetTokens"]):
         self, subject: "ModelSubject", settings: CostSettings, stage: str, policy: Policy | None
     ) -> "Plan[SetTokens]":
         """The first sets of the test's stream."""
-        from finite_calculus.studies.positional.plan import plan_sets
+        from finite_calculus.tasks.set_plans import tokenised_sets
 
-        kept = settings.model_dump(include={"model", "tasks", "sets", "seed", "batch", "shifts"})
-        shared = PositionalSettings(**kept, families=settings.tasks, data=settings.data)
-        return plan_sets(shared, "test", subject.tokenizer, subject.context)
+        sets, manifest = tokenised_sets(
+            settings.tasks,
+            "test",
+            {"calibration": 0, "test": settings.sets},
+            subject.tokenizer,
+            subject.context,
+            seed=settings.seed,
+            data=settings.data,
+        )
+        return Plan(sets, manifest, next(iter(sets.values())).variants[0].ids)
 
     def run(
         self,

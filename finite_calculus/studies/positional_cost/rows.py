@@ -13,7 +13,7 @@ class Cost(Row):
     """Processor seconds of the parts for all `edits` of a variant; `plain` is one pass over the prompt.
 
     `prefix` runs all tokens but the last, `gradient` the last one with its backward pass; `predict` is the
-    finite and the Jacobian prediction, `execute` the shared path, `check` the comparison with bounds.
+    exact response of every edit along the gradient, `execute` the shared path, `check` the bounds.
     """
 
     task: str

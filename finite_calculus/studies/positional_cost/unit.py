@@ -10,13 +10,12 @@ from contextlib import contextmanager
 import torch
 
 from finite_calculus.harness import Check, compare
-from finite_calculus.models import Instrument, compare_all
+from finite_calculus.models import Instrument, KeyShift, compare_all
 from finite_calculus.models.comparison import LocalCheck
-from finite_calculus.studies.positional.predictors import PREDICTORS, layer_shifts
-from finite_calculus.studies.positional.shifts import list_shifts
-from finite_calculus.studies.positional.variant import capture_variant
 from finite_calculus.studies.positional_cost.rows import Cost
 from finite_calculus.tasks.set_tokens import SetTokens
+
+BANDS = ("fast", "middle", "slow", None)
 
 
 def time_set(
@@ -50,24 +49,22 @@ def _time_variant(
     with _timed(seconds, "prefix"):
         instrument.prompt(ids)
     with _timed(seconds, "gradient"):
-        variant = capture_variant(instrument, tokens, number, layers)
-    listed = list_shifts(layers, shifts)
-    edits = [shift.edit(variant) for shift in listed]
+        answer, versus = tokens.labels
+        capture = instrument.capture(ids, answer=answer, versus=versus, layers=layers)
+    places = tokens.variants[number].demonstrations
+    edits = [KeyShift(i, places, shift, band) for i in layers for shift in shifts for band in BANDS]
     with _timed(seconds, "predict"):
-        for layer in layers:
-            chosen = [edit for edit in edits if edit.layer == layer]
-            known = layer_shifts(variant.capture.layer(layer), chosen)
-            for predict in PREDICTORS.values():
-                predict(known)
+        for edit in edits:
+            capture.predict(edit)
     with _timed(seconds, "execute"):
-        outcomes = instrument.execute(variant.capture, edits, batch=batch, path="shared").outcomes
+        outcomes = instrument.execute(capture, edits, batch=batch, path="shared").outcomes
     with _timed(seconds, "check"):
         norms = [LocalCheck.of(each.write) for each in compare_all(edits, outcomes)]
     with _timed(seconds, "plain"), torch.no_grad():
         device = next(instrument.model.parameters()).device
         instrument.model(input_ids=ids.to(device).unsqueeze(0), use_cache=False, logits_to_keep=1)
-    task, index = variant.place
-    return Cost(task, index, number, len(ids), len(edits), **seconds), norms
+    text = tokens.text
+    return Cost(text.task, text.index, number, len(ids), len(edits), **seconds), norms
 
 
 @contextmanager

@@ -29,8 +29,10 @@ def score_heads(instrument: "Instrument", prompt: "HeadPrompt") -> list[HeadScor
         others = (mass.sum(0) - mass[target]) / (len(mass) - 1)
         first = mass.argmax(0) == target
         rows += [
-            HeadScore(prompt.task, prompt.index, layer.layer, head, *map(float, pair), bool(hit))
-            for head, (*pair, hit) in enumerate(zip(mass[target], others, first, strict=True))
+            HeadScore(
+                prompt.task, prompt.index, layer.layer, head, float(mine), float(rest), bool(hit)
+            )
+            for head, (mine, rest, hit) in enumerate(zip(mass[target], others, first, strict=True))
         ]
     return rows
 
