@@ -116,7 +116,8 @@ def _prediction_checks(
     at = f"shift, layer {known.layer.layer}: "
     apart = (known.scores - known.exact).abs().flatten(1)
     allowed = (_FLOAT32 * known.rounding).flatten(1)
-    worst = (apart - allowed).argmax(-1, keepdim=True)
+    # A key of zeros allows nothing, and nothing is apart there.
+    worst = torch.where(apart > 0, apart / allowed, 0.0).argmax(-1, keepdim=True)
     rounded = _pairs(*(part.gather(1, worst).squeeze(1) for part in (apart, allowed)))
     gap = (figures["predicted_finite"] - figures["dense"]).abs()
     return {
