@@ -10,7 +10,7 @@ EXTRAS = {
     **dict.fromkeys(("typer", "rich", "tqdm"), "cli"),
     **dict.fromkeys(("sympy", "mpmath", "flint"), "verify"),
     **dict.fromkeys(("transformers", "safetensors"), "models"),
-    **dict.fromkeys(("pydantic", "pyarrow"), "studies"),
+    **dict.fromkeys(("pydantic", "pyarrow", "scipy"), "studies"),
     "gguf": "gguf",
 }
 

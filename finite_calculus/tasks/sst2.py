@@ -65,10 +65,10 @@ def sst2_pairs(data: Sst2, pairs: int, seed: int) -> list[PairText]:
     them equal to another sentence of the prompt once case and spaces are ignored.
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed, 1]))
-    queries = rng.permutation(_fitting(data.validation, QUERY))
+    queries = rng.permutation(fitting_rows(data.validation, QUERY))
     if pairs > len(queries):
         raise ValueError(f"`pairs` must not exceed the {len(queries)} queries; got {pairs}.")
-    pool = _fitting(data.train, DEMONSTRATION)
+    pool = fitting_rows(data.train, DEMONSTRATION)
     return [_pair(data, pool, u, int(queries[u]), seed) for u in range(pairs)]
 
 
@@ -82,43 +82,51 @@ def _pair(data: Sst2, pool: np.ndarray, u: int, query: int, seed: int) -> PairTe
         task="sst2",
         pair=u,
         opening=OPENING,
-        records=tuple(_record(data, row, label) for row, label in zip(rows, labels, strict=True)),
+        records=tuple(review(data, row, label) for row, label in zip(rows, labels, strict=True)),
         donor_records=tuple(
-            _record(data, row, flipped[label]) for row, label in zip(rows, labels, strict=True)
+            review(data, row, flipped[label]) for row, label in zip(rows, labels, strict=True)
         ),
-        question=f"Review: {data.validation.sentences[query]}\nLabel:",
+        question=question(data, query),
         answer=LABEL[data.validation.labels[query]],
         source={"validation_row": query, "train_rows": rows},
     )
 
 
-def _record(data: Sst2, row: int, label: str) -> str:
+def review(data: Sst2, row: int, label: str) -> str:
+    """One demonstration from the training split under a label."""
     return f"Review: {data.train.sentences[row]}\nLabel: {label}\n"
+
+
+def question(data: Sst2, query: int) -> str:
+    """The sentence of the validation split whose label is asked for."""
+    return f"Review: {data.validation.sentences[query]}\nLabel:"
 
 
 def _demonstrations(data: Sst2, order: np.ndarray, query: int) -> list[int]:
     """The first rows in the given order that fill both classes without a repeated sentence."""
-    seen = {_normal(data.validation.sentences[query])}
-    taken: dict[int, list[int]] = {0: [], 1: []}
+    texts = {normal_text(data.validation.sentences[query])}
+    classes: dict[int, list[int]] = {0: [], 1: []}
     for row in order.tolist():
-        mine, text = taken[data.train.labels[row]], _normal(data.train.sentences[row])
-        if len(mine) < PER_CLASS and text not in seen:
-            mine.append(row)
-            seen.add(text)
-        if all(len(rows) == PER_CLASS for rows in taken.values()):
-            return taken[0] + taken[1]
+        own_class, text = classes[data.train.labels[row]], normal_text(data.train.sentences[row])
+        if len(own_class) < PER_CLASS and text not in texts:
+            own_class.append(row)
+            texts.add(text)
+        if all(len(rows) == PER_CLASS for rows in classes.values()):
+            return classes[0] + classes[1]
     raise ValueError(
         f"The training split must hold {PER_CLASS} distinct sentences of each class of "
         f"{DEMONSTRATION[0]} to {DEMONSTRATION[1]} characters; it does not."
     )
 
 
-def _fitting(split: Split, limits: tuple[int, int]) -> np.ndarray:
+def fitting_rows(split: Split, limits: tuple[int, int]) -> np.ndarray:
+    """Rows whose sentence has a length within the limits, in file order."""
     low, high = limits
     return np.array([n for n, text in enumerate(split.sentences) if low <= len(text) <= high])
 
 
-def _normal(text: str) -> str:
+def normal_text(text: str) -> str:
+    """A sentence without case and repeated spaces: two that are equal so count as one."""
     return " ".join(text.lower().split())
 
 

@@ -1,0 +1,26 @@
+"""The units of a stage: prompt sets of its families."""
+
+from typing import Any
+
+from finite_calculus.harness import Plan
+from finite_calculus.studies.positional.settings import PositionalSettings
+from finite_calculus.tasks.prompt_sets import Stream
+from finite_calculus.tasks.set_plans import tokenised_sets
+from finite_calculus.tasks.set_tokens import SetTokens
+
+
+def plan_sets(
+    settings: PositionalSettings, stage: str, tokenizer: Any, context: int
+) -> Plan[SetTokens]:
+    """All sets of a stage."""
+    stream: Stream = "calibration" if stage == "calibration" else "test"
+    sets, manifest = tokenised_sets(
+        settings.families if stream == "calibration" else settings.tasks,
+        stream,
+        {"calibration": settings.calibration_sets, "test": settings.sets},
+        tokenizer,
+        context,
+        seed=settings.seed,
+        data=settings.data,
+    )
+    return Plan(sets, manifest, next(iter(sets.values())).variants[0].ids)
