@@ -25,7 +25,7 @@ from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import answers_only
 from finite_calculus.models.outcomes import Outcome
-from finite_calculus.models.patches import stack_patches
+from finite_calculus.models.patches import Patch, stack_patches
 from finite_calculus.models.prefix import OwnLayer
 from finite_calculus.models.prefix_attention import shared_attention
 from finite_calculus.models.prompt import PreparedPrompt

@@ -132,7 +132,7 @@ def repair_part(
         for choice, effect in zip(choices, effects, strict=True)
         if choice.entries
     ]
-    norms = [LocalCheck.of(comparison.write) for comparison in comparisons]
+    norms = [LocalCheck.of(comparison) for comparison in comparisons]
     exact = [c for c in choices if c.method == "exact" and c.rescored and c.entries == max(ENTRIES)]
     size = layer.output.numel()
     return Part(

@@ -74,7 +74,7 @@ def write_checks(
     rows: Sequence[PositionalEdit | SpanDeletion],
 ) -> dict[str, list[tuple[float, float]]]:
     """Executed writes against their exact predictions: as vectors, and along the gradient."""
-    norms = [LocalCheck.of(comparison.write) for comparison in comparisons]
+    norms = [LocalCheck.of(comparison) for comparison in comparisons]
     along = [(abs(row.local_executed - row.local_predicted), row.local_bound) for row in rows]
     return {
         f"{kind}: executed write": [(norm.error, norm.bound) for norm in norms],

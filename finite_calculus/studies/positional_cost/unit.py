@@ -59,7 +59,7 @@ def _time_variant(
     with _timed(seconds, "execute"):
         outcomes = instrument.execute(capture, edits, batch=batch, path="shared").outcomes
     with _timed(seconds, "check"):
-        norms = [LocalCheck.of(each.write) for each in compare_all(edits, outcomes)]
+        norms = [LocalCheck.of(each) for each in compare_all(edits, outcomes)]
     with _timed(seconds, "plain"), torch.no_grad():
         device = next(instrument.model.parameters()).device
         instrument.model(input_ids=ids.to(device).unsqueeze(0), use_cache=False, logits_to_keep=1)

@@ -132,5 +132,10 @@ MARGIN = Scene(
         Letter("C_KV", "1", "r"): S((_p1 - _p0) * (_v1 - values)),
     },
     {"eq:jointpredictor": _predicted},
-    dimensions=lambda case: {"m": len(case["query_input"]), "r": len(case["values"][0])},
+    dimensions=lambda case: {
+        "d": 2,
+        "m": len(case["query_input"]),
+        "m+1": len(case["query_input"]) + 1,
+        "r": len(case["values"][0]),
+    },
 )
