@@ -104,8 +104,8 @@ def finite(name: str, tensor: Tensor, *, attended: Tensor | None = None) -> None
             where = " at the attended keys"
             advice = "Pass excluded keys through `mask`, not as infinite scores."
         raise ValueError(
-            f"`{name}` must be finite{where}; got {int((~fine).sum())} NaN or infinite of {fine.numel()} entries. "
-            f"{advice}"
+            f"`{name}` must be finite{where}; got {int((~fine).sum())} NaN or infinite of "
+            f"{fine.numel()} entries. {advice}"
         )
 
 
