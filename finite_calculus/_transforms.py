@@ -26,11 +26,13 @@ def readable(tensor: Tensor) -> bool:
     """Whether the numbers of a tensor may be read."""
     if torch.compiler.is_compiling():
         return False
-    while is_functorch_wrapped_tensor(tensor):
-        if is_batchedtensor(tensor):
-            return False
-        tensor = get_unwrapped(tensor)
-    return not (tensor.is_meta or isinstance(tensor, FakeTensor))
+    # Every check asks this: outside a transform it must cost next to nothing.
+    if peek_interpreter_stack() is not None:
+        while is_functorch_wrapped_tensor(tensor):
+            if is_batchedtensor(tensor):
+                return False
+            tensor = get_unwrapped(tensor)
+    return not (tensor.is_meta or _fake(tensor))
 
 
 def transforming() -> bool:
@@ -69,7 +71,7 @@ def require_numbers(caller: str, reason: str, **tensors: Tensor) -> None:
 
 def require_constant(tensor: Tensor) -> None:
     """Refuse to follow the rounding of a tensor where that would lose a derivative, or cannot be done."""
-    if torch.compiler.is_compiling() or isinstance(tensor, FakeTensor):
+    if torch.compiler.is_compiling() or _fake(tensor):
         raise RuntimeError(
             f"Rounding errors must be tracked on ordinary tensors; got a tensor {_place(tensor)}. Track, "
             f"certify and bound outside torch.compile; for shapes alone use device='meta'."
@@ -84,7 +86,7 @@ def require_constant(tensor: Tensor) -> None:
 
 def require_no_bound_inside(name: str, tensor: Tensor) -> None:
     """Refuse a tensor that was tracked outside a transform: torch's wrapper has hidden its error."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or peek_interpreter_stack() is None:
         return
     while is_functorch_wrapped_tensor(tensor):
         tensor = get_unwrapped(tensor)
@@ -109,11 +111,15 @@ def _moves(tensor: Tensor) -> bool:
     return tensor.requires_grad or forward_ad.unpack_dual(tensor).tangent is not None
 
 
+def _fake(tensor: Tensor) -> bool:
+    return type(tensor) is not Tensor and isinstance(tensor, FakeTensor)
+
+
 def _place(tensor: Tensor) -> str:
     if torch.compiler.is_compiling():
         return "inside torch.compile"
     if tensor.is_meta:
         return "on the device 'meta'"
-    if isinstance(tensor, FakeTensor):
+    if _fake(tensor):
         return "of a FakeTensorMode"
     return "inside torch.func.vmap"
