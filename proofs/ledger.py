@@ -1,19 +1,22 @@
 """The ledger: one row for each statement, saying how it is proved and how the code stands against it.
 
-Rows combine four independent kinds of evidence: the symbolic certificate with its exact-rational
-instances, the Coq theorem, the reference in Arb balls, and the torch function compared with that
-reference in both precisions. What was not run says "not checked"; only what was run and held counts.
+Rows combine four kinds of evidence: the symbolic certificate of every clause with its exact-rational
+instances, the Coq theorem, both sides of every statement evaluated in Arb and mpmath beside a hand-written
+definition, and the torch function compared with that definition in both precisions. What was not run says
+"not checked"; only what was run and held counts.
 """
 
 import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from proofs import coq_check, coq_source
 from proofs.catalogue import entries, find
-from proofs.entry import Entry, Kind
+from proofs.edges import is_green, stands_on
+from proofs.entry import Entry, Kind, Status
+from proofs.generated.entries import GeneratedCheck, check_entry, coverage
 from proofs.labels import REQUIRED
 from proofs.ledger_rows import NOT_CHECKED, EntryProof, LedgerRow, judge, theorem_ids
 from proofs.native import native_checks_of
@@ -26,6 +29,10 @@ from proofs.prover import mutation, rational
 
 # Of each statement; `python -m proofs.prover.mutation` runs all of them.
 MUTANTS = 6
+# Cases of every statement for its generated reference; `python -m proofs.generated` takes more.
+GENERATED = 2
+# Of the JSON: raised when a field changes its meaning or goes.
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -54,13 +61,23 @@ class Ledger:
         """The figures of the last line and of the JSON."""
         definitions = sum(row.kind == Kind.DEFINITION for row in self.rows)
         proved = sum(row.proof == "proved" for row in self.rows)
+        statuses = [clause.status for row in self.rows for clause in row.clauses]
+        covered, missing = coverage(row.generated for row in self.rows)
         return {
             "entries": len(self.rows),
             "labels_required": self.labels_required,
             "labels_covered": self.labels_covered,
             "proved": proved,
+            "proved_in_part": sum(row.proof == "proved in part" for row in self.rows),
             "definitions": definitions,
             "failed": self.failed,
+            "clauses": len(statuses),
+            "clauses_proved": statuses.count(Status.PROVED) + statuses.count(Status.RECOMPUTED),
+            "clauses_coq_only": statuses.count(Status.COQ_ONLY),
+            "clauses_not_checked": statuses.count(Status.NOT_CHECKED),
+            "clauses_unproved": statuses.count(Status.UNPROVED),
+            "references_required": len(covered) + len(missing),
+            "references_generated": len(covered),
             "coq_theorems": self.coq_theorems,
             "coq_checked": self.coq_checked,
             "coq": self.coq_status,
@@ -72,6 +89,7 @@ class Ledger:
     def as_json(self) -> dict[str, object]:
         """The whole ledger as plain data."""
         return {
+            "schema": SCHEMA,
             "summary": self.summary,
             "entries": [_row_json(row) for row in self.rows],
             "failures": list(self.failures),
@@ -93,6 +111,9 @@ def verify(
     clock = _Clock(progress)
     progress = clock.report
     proofs = dict(_stage("symbolic proofs", _prove, [e.label for e in chosen], jobs, progress))
+    generated = dict(
+        _stage("generated references", _generate, [e.label for e in chosen], jobs, progress)
+    )
     names = sorted({check.function for e in chosen for f in e.functions for check in checks_of(f)})
     work = [(name, dtype, cases) for name in names for dtype in DTYPES]
     results = dict(_stage("comparisons", _compare, work, jobs, progress))
@@ -103,7 +124,12 @@ def verify(
         mutants = mutation.combine(report for _, report in reports)
     coq = _coq(with_coq, progress)
     by_label = coq_source.by_label()
-    rows = tuple(judge(e, proofs[e.label], results, coq, by_label, figures) for e in chosen)
+    rows = tuple(
+        judge(e, proofs[e.label], generated[e.label], results, coq, by_label, figures)
+        for e in chosen
+    )
+    if only is None:
+        rows = tuple(_with_foundations(rows))
     covered = {name for e in entries() for name in (e.label, *e.aliases)}
     return Ledger(
         rows=rows,
@@ -132,6 +158,12 @@ def explain(label: str) -> Iterator[str]:
     yield f"scope: {entry.scope}"
     for name in entry.assumptions:
         yield f"assumes: {ASSUMPTIONS[name]}"
+    for clause in entry.clauses:
+        yield ""
+        yield f"clause: {clause.text}"
+        proofs = [*(statement.name for statement in clause.statements), *clause.coq]
+        yield f"  proved by: {'; '.join(proofs) or clause.computed or 'nothing'}"
+    yield f"stands on: {', '.join(stands_on(entry.label)) or 'definitions alone'}"
     for statement in entry.statements:
         yield ""
         yield str(statement.prove())
@@ -174,18 +206,32 @@ class _Clock:
 
 def _prove(label: str) -> EntryProof:
     """Prove and instantiate every statement of an entry."""
+    proved: set[str] = set()
     failures: list[str] = []
-    statements = find(label).statements
-    for statement in statements:
-        certificate = statement.prove()
-        if not certificate.ok:
-            failures.append(f"not proved: {statement.name}: {statement}")
-        failures += [
+    for statement in find(label).statements:
+        errors = [
             f"fails at N = {instance.size}: {statement.name}: {instance.detail}"
             for instance in rational.instantiate(statement)
             if not instance.ok
         ]
-    return EntryProof(len(statements), tuple(failures))
+        if not statement.prove().ok:
+            errors.insert(0, f"not proved: {statement.name}: {statement}")
+        if not errors:
+            proved.add(statement.name)
+        failures += errors
+    return EntryProof(frozenset(proved), tuple(failures))
+
+
+def _generate(label: str) -> GeneratedCheck:
+    return check_entry(find(label), GENERATED)
+
+
+def _with_foundations(rows: Sequence[LedgerRow]) -> Iterator[LedgerRow]:
+    """The rows, green where nothing fails and nothing is left open in them or in what they stand on."""
+    complete = {"proved", "evaluated", "recomputed"}
+    holds = {row.label: row.proof in complete and not row.failures for row in rows}
+    for row in rows:
+        yield replace(row, green=is_green(row.label, holds))
 
 
 def _distinct(chosen: Iterable[Entry]) -> list[tuple[str, int]]:
@@ -239,5 +285,6 @@ def _figure_text(figures: Sequence[arithmetic.FigureResult]) -> str:
 def _row_json(row: LedgerRow) -> dict[str, object]:
     data = asdict(row)
     data["coq"] = {"status": row.coq, "theorems": list(data.pop("coq_theorems"))}
+    data["generated"] = {"cases": row.generated.cases, "bits": row.generated.bits}
     data["native"] = {"status": row.native, "checks": list(data.pop("native_checks"))}
     return data

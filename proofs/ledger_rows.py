@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from proofs import coq_check, coq_source
-from proofs.entry import Entry, Kind
+from proofs.edges import stands_on
+from proofs.entry import Entry, Kind, Status
+from proofs.generated.entries import GeneratedCheck
 from proofs.native import native_checks_of
 from proofs.numeric.checks import CheckResult, checks_of
 from proofs.printed import arithmetic
@@ -23,36 +25,51 @@ class Numeric:
 
 
 @dataclass(frozen=True)
+class ClauseRow:
+    """One claim of an entry, the names of the statements and theorems that prove it, and its status."""
+
+    text: str
+    proof: tuple[str, ...]
+    coq: tuple[str, ...]
+    status: str
+
+
+@dataclass(frozen=True)
 class LedgerRow:
-    """One entry of the ledger."""
+    """One entry of the ledger; `green` says that it and all that it stands on hold, None if unknown."""
 
     label: str
     aliases: tuple[str, ...]
     kind: str
     title: str
     proof: str
+    clauses: tuple[ClauseRow, ...]
+    stands_on: tuple[str, ...]
     scope: str
     coq: str
     coq_theorems: tuple[str, ...]
+    generated: GeneratedCheck
     reference_bits: int | None
     float64: Numeric | None
     float32: Numeric | None
     native: str
     native_checks: tuple[str, ...]
     failures: tuple[str, ...] = ()
+    green: bool | None = None
 
 
 @dataclass(frozen=True)
 class EntryProof:
-    """How many statements an entry has, and those of them that are not proved or fail in an instance."""
+    """The names of the statements of an entry that are proved and hold in every instance, and what fails."""
 
-    statements: int
+    proved: frozenset[str]
     failures: tuple[str, ...]
 
 
 def judge(
     entry: Entry,
     proof: EntryProof,
+    generated: GeneratedCheck,
     results: dict[tuple[str, str, int], CheckResult],
     coq: coq_check.CoqReport,
     by_label: dict[str, tuple[str, ...]],
@@ -66,24 +83,26 @@ def judge(
     status = _coq_status(theorems, coq)
     if status == "failed":
         failures.append(f"Coq: {', '.join(theorems)} failed")
-    verdict = "proved" if proof.statements and not proof.failures else "failed"
     if entry.kind is Kind.ARITHMETIC:
         wrong = arithmetic.unexpected(figures)
         failures += [f"printed figure {name} is not as expected" for name in wrong]
-        verdict = "failed" if wrong else "recomputed"
-    elif verdict == "proved" and entry.kind is Kind.DEFINITION:
-        verdict = "evaluated"
-    elif not proof.statements:
-        failures.append("the entry carries no statement")
+    failures += [f"generated reference: {failure}" for failure in generated.failures]
+    clauses = _clauses(entry, proof, coq)
+    failures += [f"no proof of: {clause.text}" for clause in clauses if _is_open(clause)]
+    if not clauses:
+        failures.append("the entry carries no clause")
     return LedgerRow(
         label=entry.label,
         aliases=entry.names[1:],
         kind=str(entry.kind),
         title=entry.title,
-        proof=verdict,
+        proof=_verdict(entry.kind, clauses),
+        clauses=clauses,
+        stands_on=stands_on(entry.label),
         scope=entry.scope,
         coq=status,
         coq_theorems=theorems,
+        generated=generated,
         reference_bits=max((o.tally.reference_bits for o in runs), default=None),
         float64=_numeric(runs, "float64"),
         float32=_numeric(runs, "float32"),
@@ -91,6 +110,40 @@ def judge(
         native_checks=native_checks_of(entry.names),
         failures=tuple(failures),
     )
+
+
+def _clauses(entry: Entry, proof: EntryProof, coq: coq_check.CoqReport) -> tuple[ClauseRow, ...]:
+    """The clauses with what became of each; a theorem is checked, broken or, without Coq, neither."""
+
+    def is_checked(theorem: str) -> bool | None:
+        verdict = _coq_status((theorem,), coq)
+        return None if verdict == NOT_CHECKED else verdict == "checked"
+
+    return tuple(
+        ClauseRow(
+            text=clause.text,
+            proof=tuple(statement.name for statement in clause.statements),
+            coq=clause.coq,
+            status=clause.status(lambda statement: statement.name in proof.proved, is_checked),
+        )
+        for clause in entry.clauses
+    )
+
+
+def _is_open(clause: ClauseRow) -> bool:
+    return clause.status == Status.UNPROVED
+
+
+def _verdict(kind: Kind, clauses: Sequence[ClauseRow]) -> str:
+    """One word for all clauses of an entry: what the weakest of them allows."""
+    statuses = {clause.status for clause in clauses}
+    if not statuses or Status.UNPROVED in statuses:
+        return "failed"
+    if Status.NOT_CHECKED in statuses:
+        return "not checked" if statuses == {Status.NOT_CHECKED} else "proved in part"
+    if statuses == {Status.RECOMPUTED}:
+        return "recomputed"
+    return "evaluated" if kind is Kind.DEFINITION else "proved"
 
 
 def theorem_ids(entry: Entry, by_label: dict[str, tuple[str, ...]]) -> tuple[str, ...]:

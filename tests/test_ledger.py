@@ -11,7 +11,7 @@ import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.cli import app
 from native_checks import preflight
-from proofs import catalogue, coq_check, coq_source, ledger, native
+from proofs import catalogue, coq_check, coq_source, edges, ledger, native
 from proofs.labels import REQUIRED
 from proofs.numeric import checks
 from proofs.numeric.comparison import ReferenceComparison
@@ -73,9 +73,15 @@ def test_a_form_that_loses_its_digits_is_caught_and_named(monkeypatch) -> None:
 
 def test_a_wrong_sign_in_a_statement_is_caught_and_named(monkeypatch) -> None:
     entry = catalogue.find(LABEL)
-    first, *rest = entry.statements
+    first = entry.statements[0]
     wrong = dataclasses.replace(first, rhs=-first.rhs)
-    mutated = dataclasses.replace(entry, statements=(wrong, *rest))
+    clauses = tuple(
+        dataclasses.replace(
+            clause, statements=tuple(wrong if s is first else s for s in clause.statements)
+        )
+        for clause in entry.clauses
+    )
+    mutated = dataclasses.replace(entry, clauses=clauses)
     monkeypatch.setattr(ledger, "find", lambda label: mutated)
     report = run_one()
     (row,) = report.rows
@@ -110,10 +116,16 @@ def test_the_json_has_the_promised_fields(tmp_path) -> None:
     assert result.exit_code == 0
     data = json.loads(target.read_text())
     promised = {"entries", "labels_required", "labels_covered", "proved", "definitions", "failed"}
+    promised |= {"clauses", "clauses_proved", "clauses_coq_only", "clauses_unproved"}
+    promised |= {"references_required", "references_generated"}
     assert promised | {"coq_theorems", "coq_checked"} <= set(data["summary"])
+    assert data["schema"] == ledger.SCHEMA
     (entry,) = data["entries"]
     fields = {"label", "aliases", "kind", "proof", "scope", "coq", "reference_bits", "native"}
+    fields |= {"clauses", "stands_on", "generated"}
     assert fields | {"float64", "float32"} <= set(entry)
+    assert all(set(clause) == {"text", "proof", "coq", "status"} for clause in entry["clauses"])
+    assert set(entry["generated"]) == {"cases", "bits"}
     assert {"cases", "violations", "worst_over_bound", "bits_lost"} == set(entry["float64"])
 
 
@@ -144,3 +156,29 @@ def test_every_native_check_exists_and_every_label_it_names_is_an_entry() -> Non
         implementation = getattr(importlib.import_module(f"native_checks.{module}"), function)
         assert implementation in preflight.CHECKS
         assert set(labels) <= names
+
+
+def test_a_clause_of_coq_alone_is_not_checked_without_coq_and_not_called_proved(
+    monkeypatch,
+) -> None:
+    absent = coq_check.CoqReport("not checked", None, 0.0, {}, (), "coqc is not installed")
+    monkeypatch.setattr(coq_check, "check", lambda *_, **__: absent)
+    report = run_one(with_coq=True, only="main:curvature")
+    (row,) = report.rows
+    assert row.proof == "proved in part"
+    assert "not checked" in {clause.status for clause in row.clauses}
+    assert report.summary["proved"] == 0
+    assert report.summary["clauses_not_checked"] > 0
+    assert report.failed == 0
+
+
+def test_an_entry_is_green_only_if_all_that_it_stands_on_is() -> None:
+    (row,) = run_one().rows
+    assert edges.foundations(LABEL)
+    labels = (LABEL, *sorted(edges.foundations(LABEL)))
+    rows = [dataclasses.replace(row, label=label) for label in labels]
+    assert all(row.green for row in ledger._with_foundations(rows))
+    below = dataclasses.replace(rows[-1], failures=("seeded",))
+    judged = list(ledger._with_foundations([*rows[:-1], below]))
+    assert judged[0].failures == ()
+    assert not judged[0].green

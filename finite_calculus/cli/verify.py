@@ -65,6 +65,7 @@ def verify(
     if not quiet:
         terminal.print(_table(report))
         terminal.print(
+            "clauses: proved symbolically, then those that Coq alone proves or that were not checked\n"
             "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost"
         )
     _print_failures(report)
@@ -91,7 +92,7 @@ def _table(report) -> Table:
     table = Table(title="Ledger", header_style="bold", pad_edge=False)
     table.add_column("statement", no_wrap=True)
     table.add_column("also", overflow="fold", ratio=1)
-    for column in ("kind", "proof", "Coq", "bits", "float64", "float32"):
+    for column in ("kind", "proof", "clauses", "Coq", "bits", "float64", "float32"):
         table.add_column(column, no_wrap=True)
     for row in report.rows:
         theorems = f" ({len(row.coq_theorems)})" if row.coq_theorems else ""
@@ -100,13 +101,23 @@ def _table(report) -> Table:
             " ".join(row.aliases),
             row.kind,
             row.proof,
+            _clause_text(row),
             row.coq + theorems,
-            str(row.reference_bits or "–"),
+            str(row.reference_bits or row.generated.bits or "–"),
             _numeric_text(row.float64),
             _numeric_text(row.float32),
             style="bold red" if row.failures else None,
         )
     return table
+
+
+def _clause_text(row) -> str:
+    """Clauses that are proved symbolically, in Coq only, or not checked: as in 2, 1 Coq."""
+    statuses = [clause.status for clause in row.clauses]
+    words = {"proved in Coq only": "Coq", "not checked": "unchecked", "not proved": "OPEN"}
+    parts = [str(sum(status not in words for status in statuses))]
+    parts += [f"{statuses.count(s)} {word}" for s, word in words.items() if s in statuses]
+    return ", ".join(parts)
 
 
 def _numeric_text(numeric) -> str:
@@ -130,9 +141,14 @@ def _summary_line(report) -> str:
     coq = f"Coq {s['coq_checked']}/{s['coq_theorems']} theorems checked"
     if report.coq_status == "not checked":
         coq = f"Coq not checked ({report.coq_reason}), {s['coq_theorems']} theorems"
+    parts = f"{s['proved_in_part']} proved in part, " if s["proved_in_part"] else ""
     return (
-        f"{s['entries']} statements: {s['proved']} proved, {s['definitions']} definitions, "
-        f"{s['failed']} failed; labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
+        f"{s['entries']} statements: {s['proved']} proved, {parts}{s['definitions']} definitions, "
+        f"{s['failed']} failed; {s['clauses']} clauses: {s['clauses_proved']} proved, "
+        f"{s['clauses_coq_only']} in Coq only, {s['clauses_not_checked']} not checked, "
+        f"{s['clauses_unproved']} not proved; references generated "
+        f"{s['references_generated']}/{s['references_required']}; "
+        f"labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
         f"{s['mutants']}; {s['figures']}; {_seconds(report)}"
     )
 
