@@ -13,7 +13,7 @@ import sympy as sp
 from proofs.generated.environment import Environment
 from proofs.generated.three_way import Link
 from proofs.numeric.cases import Case
-from proofs.prover.matrices import Letter
+from proofs.prover.syntax import Letter
 
 Entries = Callable[[Case], list[int]]
 
