@@ -23,9 +23,8 @@ from proofs.generated import evaluation
 from proofs.numeric import regimes
 from proofs.numeric.cases import Case
 from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index
+from proofs.prover.syntax import Index, Letter
 from proofs.references.numbers import as_numbers
 from proofs.references.series import SeriesNumbers
 

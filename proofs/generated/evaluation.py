@@ -15,8 +15,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.references.series import PowerSeries, variables
 
 phi1, phi2 = sp.Function("phi1"), sp.Function("phi2")

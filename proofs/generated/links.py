@@ -13,7 +13,7 @@ import sympy as sp
 from proofs.generated.environment import Environment
 from proofs.generated.three_way import Link
 from proofs.numeric.cases import Case
-from proofs.prover.matrices import Letter
+from proofs.prover.syntax import Letter
 
 Entries = Callable[[Case], list[int]]
 
@@ -147,8 +147,8 @@ LINKS = (
     _bank("main:kl", "main:kl mass", "divergence"),
     _bank("main:kl", "main:kl remainder", "softmax_remainder"),
     _bank("eq:remainderweights", "eq:remainderweights", "remainder_weights", _every_key),
+    _bank("eq:klremainder", "eq:klremainder: ", "divergence"),
     _bank("eq:klremainder", "eq:klremainder mass", "divergence"),
-    _bank("main:certificate", "main:certificate parts", "total_variation"),
     _bank("needed:kl-phi2", "X6", "divergence"),
     _bank("main:sparse", "main:sparse: ", "finite_response", arguments=_supported),
     _bank("eq:sparsetv", "eq:sparsetv", "total_variation", arguments=_supported, measure=_half),
@@ -238,6 +238,7 @@ UNLINKED = {
     "unlabelled:self-mass": "the own key's mass and value stand apart from the bank",
     "eq:atpcentered": "a contraction of a response, whose two functions are compared apart",
     "eq:jointpredictor": "a contraction of a response, whose two functions are compared apart",
+    "main:certificate": "a bound, held to Arb as a property; KL and TV are linked under their own labels",
     "eq:certifiedlocalranking": "an implication, held to Arb as a property (proofs.numeric.truths)",
     "eq:features": "the statement is the score of a feature, the function the feature",
     "eq:original": "the core has no function of the original projections",

@@ -22,9 +22,8 @@ from proofs.generated.environment import Environment, Scene, key
 from proofs.generated.scenes import BY_LABEL, BY_TOPIC, scene_of
 from proofs.generated.scenes.bank import RESPONSE
 from proofs.generated.scenes.studies import FREE
-from proofs.prover.matrices import Letter
 from proofs.prover.statements import Statement
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.prover.vocabulary import D, E, p
 
 REQUIRED = [entry.label for entry in entries() if is_required(entry)]

@@ -13,7 +13,7 @@ from proofs.generated.evaluation import evaluate, phi1, phi2
 from proofs.generated.rational import rational_sides
 from proofs.prover.exact import Matrix, TranscendentalError
 from proofs.prover.rational import Environment
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.references.numbers import arb_precision, to_ball
 from proofs.references.series import SeriesNumbers, variables
 

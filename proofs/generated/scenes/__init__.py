@@ -37,6 +37,8 @@ BY_TOPIC: dict[str, Scene] = {
 BY_LABEL: dict[str, Scene] = {
     "main:tworemainders": positional.POSITIONAL,
     "unlabelled:band-additivity": positional.BAND_PLANES,
+    "main:certificate": bank.CONTRACTED,
+    "eq:features": head.FEATURES,
     "eq:residual": head.RESIDUAL,
     "eq:bound": studies.FREE,
     "main:querycontrol": studies.FREE,

@@ -5,6 +5,7 @@ Topics: readout, response, joint, quadratic and certificate.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,15 @@ from proofs.generated.evaluation import phi1, phi2
 from proofs.numeric import cases
 from proofs.numeric.cases import Case
 from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.references import bank as of_bank
 from proofs.references.series import variables
-from proofs.references.vectors import dot, softmax, sub, total, weigh
+from proofs.references.vectors import dot, softmax, total, weigh
 
 score, d, v, eps = (Index(name) for name in ("score", "d", "v", "eps"))
 p, E, t, phi = (Index(name) for name in ("p", "E", "t", "phi"))
 D, lam, y = sp.symbols("D lam y")
+e = Index("e")
 edited = p * E / D
 _PER_KEY = ("scores", "values", "score_delta", "second_delta", "linear_delta", "value_delta")
 
@@ -142,6 +143,7 @@ def _ratios(env: Environment) -> list[Any]:
 
 RESPONSE = BANK.with_symbols(
     {
+        e: sp.exp(score),
         sp.Symbol("k"): sp.exp(sp.Symbol("c")),
         sp.Symbol("p_j"): at_key(p),
         sp.Symbol("t_j"): at_key(t),
@@ -166,7 +168,7 @@ RESPONSE = BANK.with_symbols(
 
 # --- joint: both endpoints from their own scores, and a contraction ---
 
-e0, e1 = Index("e0"), Index("e1")
+e0, e1, s0, s1 = (Index(name) for name in ("e0", "e1", "s0", "s1"))
 _N = sp.Symbol("N")
 _change = Index("x")
 
@@ -179,8 +181,12 @@ def _contracted(env: Environment) -> Any:
 
 JOINT = BANK.with_symbols(
     {
-        e0: sp.exp(score),
-        e1: sp.exp(score + d),
+        s0: score,
+        s1: score + d,
+        e0: sp.exp(s0),
+        e1: sp.exp(s1),
+        Index("f0"): phi1(s0),
+        Index("f1"): phi1(s1),
         _N: S(sp.Integer(1)),
         sp.Symbol("Z0"): S(e0),
         sp.Symbol("Z1"): S(e1),
@@ -225,22 +231,15 @@ QUADRATIC = BANK.with_symbols({Index("X"): (d - S(p * d)) ** 2, Index("Y"): eps}
     }
 )
 
-# --- certificate: remainder weights, parts of p' − p, contractions with a gradient ---
+# --- certificate: remainder weights, and contractions with a gradient ---
 
 
-def _contraction(env: Environment, vectors: list[Any]) -> list[Any]:
-    return [dot(env.num, env.case["gradient"], vector) for vector in vectors]
+def _contracted_with_gradient(name: str) -> Any:
+    return lambda env: [dot(env.num, env.case["gradient"], row) for row in env.case[name]]
 
 
-def _centred(env: Environment) -> list[Any]:
-    output = of_bank.output(env.num, **env.case)
-    return [sub(row, output) for row in env.case["values"]]
-
-
-def _error(env: Environment) -> Any:
-    parts = (of_bank.linear_response, of_bank.value_response)
-    first = [part(env.num, **env.case)[0] for part in parts]
-    return of_bank.finite_response(env.num, **env.case)[0] - first[0] - first[1]
+def _largest(expr: sp.Expr) -> Any:
+    return lambda env: functools.reduce(env.num.maximum, env.evaluate(expr))
 
 
 def _score_error(sign: int) -> Any:
@@ -253,33 +252,34 @@ def _score_error(sign: int) -> Any:
     return define
 
 
-CERTIFICATE = BANK.with_symbols(
-    {
-        Index("w"): p * (E / D - 1 - t),
-        Index("u_plus"): sp.Max(edited - p, 0, evaluate=False),
-        Index("u_minus"): sp.Max(p - edited, 0, evaluate=False),
-        Index("a"): lambda env: _contraction(env, _centred(env)),
-        Index("b"): lambda env: _contraction(env, env.case["value_delta"]),
-        sp.Symbol("KL"): S(p * sp.log(p / edited)),
-        sp.Symbol("TV"): S(sp.Abs(edited - p)) / 2,
-    }
-).with_definitions(
+CERTIFICATE = BANK.with_definitions(
     {
         "main:kl mass": value(of_bank.divergence),
         "main:kl remainder": value(of_bank.softmax_remainder),
         "eq:remainderweights": every(of_bank.remainder_weights),
         "eq:klremainder": value(of_bank.divergence),
-        "main:certificate error": _error,
-        "main:certificate parts": value(of_bank.total_variation),
+        "X6": value(of_bank.divergence),
+    }
+)
+# The generic coordinate of the bound is the contraction of the values with a gradient.
+CONTRACTED = BANK.with_symbols(
+    {
+        v: _contracted_with_gradient("values"),
+        eps: _contracted_with_gradient("value_delta"),
+        sp.Symbol("A"): _largest(sp.Abs(v - y)),
+        sp.Symbol("M"): _largest(eps),
+        sp.Symbol("m"): lambda env: -_largest(-eps)(env),
+    }
+).with_definitions(
+    {
+        "main:certificate error": _score_error(1),
         "main:certificate: +": _score_error(1),
         "main:certificate: -": _score_error(-1),
-        "X6": value(of_bank.divergence),
     }
 )
 
 # --- readout: the query's own key ---
 
-e = Index("e")
 _Z = sp.Symbol("Z")
 
 

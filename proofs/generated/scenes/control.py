@@ -12,12 +12,13 @@ import sympy as sp
 
 from proofs.generated.environment import Environment, Rng, Scene
 from proofs.generated.evaluation import phi1
-from proofs.generated.scenes.bank import rows
+from proofs.generated.scenes.bank import e0, e1, rows, s0, s1
 from proofs.generated.scenes.head import (
     HEAD,
+    N,
     columns,
+    dimensions,
     draw,
-    e,
     entries_of,
     mean,
     plain,
@@ -25,12 +26,11 @@ from proofs.generated.scenes.head import (
     s,
     scores_at,
     selection,
+    u_row,
     values,
 )
 from proofs.numeric.cases import Case
-from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.references import bank as of_bank, effective as of_affine
 from proofs.references.vectors import add, dot, sub
 
@@ -63,19 +63,12 @@ CONTROL = HEAD.with_symbols(
 
 # --- margin: both ends of a joint edit, in effective weights and in parts ---
 
-_p0, _p1, _e1 = Index("p"), Index("p edited"), Index("e edited")
-_a1 = Letter("a edited", "m", "1", indexed=True)
-_v1 = Letter("v edited", "1", "r", indexed=True)
-_margin_a = Letter("a", "m", "1", indexed=True)
-_margin_u = Letter("u^T", "1", "m")
-_mean1, _y0 = Letter("mu'", "1", "r"), Letter("y before", "1", "r")
+_a0, _a1 = (Letter(name, "m+1", "1", indexed=True) for name in ("a0", "a1"))
+_moves = Letter("eps", "1", "r", indexed=True)
 
 
-def _edited(name: str) -> Any:
-    return lambda env: [
-        [x + y for x, y in zip(*pair, strict=True)]
-        for pair in zip(env.case[name], env.case[f"{name}_delta"], strict=True)
-    ]
+def _edited_features(env: Environment) -> list[Any]:
+    return list(map(add, env.case["features"], env.case["features_delta"]))
 
 
 def draw_joint(rng: Rng, calm: bool) -> Case:
@@ -88,8 +81,8 @@ def draw_joint(rng: Rng, calm: bool) -> Case:
     return {**case, **moved}
 
 
-def _score_exponentials(vectors: Any) -> Any:
-    return lambda env: [env.num.exp(dot(env.num, env.case["query_input"], x)) for x in vectors(env)]
+def _scores(features: Letter) -> Any:
+    return lambda env: [score.rows[0][0] for score in env.evaluate(u_row * features)]
 
 
 def _predicted(env: Environment) -> Any:
@@ -97,7 +90,7 @@ def _predicted(env: Environment) -> Any:
     inputs = env.case["query_input"]
     before, after = (
         [dot(env.num, inputs, x) for x in features]
-        for features in (env.case["features"], _edited("features")(env))
+        for features in (env.case["features"], _edited_features(env))
     )
     response = of_bank.finite_response(
         env.num,
@@ -113,29 +106,23 @@ def _predicted(env: Environment) -> Any:
 MARGIN = Scene(
     draw_joint,
     {
-        _margin_u: row("query_input"),
-        _margin_a: lambda env: columns(env.case["features"]),
-        _a1: lambda env: columns(_edited("features")(env)),
+        u_row: row("query_input"),
+        _a0: lambda env: columns(env.case["features"]),
+        _a1: lambda env: columns(_edited_features(env)),
+        s0: _scores(_a0),
+        s1: _scores(_a1),
+        e0: sp.exp(s0),
+        e1: sp.exp(s1),
+        Index("f0"): phi1(s0),
+        Index("f1"): phi1(s1),
+        sp.Symbol("Z0"): S(e0),
+        sp.Symbol("Z1"): S(e1),
+        N: S(sp.Integer(1)),
         values: rows("values"),
-        _v1: lambda env: [Matrix([row]) for row in _edited("values")(env)],
-        e: _score_exponentials(lambda env: env.case["features"]),
-        _e1: _score_exponentials(_edited("features")),
-        _p0: e / S(e),
-        _p1: _e1 / S(_e1),
-        mean: S(values) / S(sp.Integer(1)),
-        _mean1: S(_v1) / S(sp.Integer(1)),
-        Letter("DM", "m", "r"): S(phi1(sp.log(e)) / S(e) * _margin_a * (values - mean)),
-        Letter("DM'", "m", "r"): S(phi1(sp.log(_e1)) / S(_e1) * _a1 * (_v1 - _mean1)),
-        _y0: S(_p0 * values),
-        Letter("K_f", "1", "r"): S((_p1 - _p0) * (values - _y0)),
-        Letter("V_0", "1", "r"): S(_p0 * (_v1 - values)),
-        Letter("C_KV", "1", "r"): S((_p1 - _p0) * (_v1 - values)),
+        _moves: rows("values_delta"),
+        mean: S(values) / N,
+        Letter("mu'", "1", "r"): S(values + _moves) / N,
     },
     {"eq:jointpredictor": _predicted},
-    dimensions=lambda case: {
-        "d": 2,
-        "m": len(case["query_input"]),
-        "m+1": len(case["query_input"]) + 1,
-        "r": len(case["values"][0]),
-    },
+    dimensions=dimensions,
 )

@@ -28,7 +28,7 @@ from proofs.generated.scenes.bank import (
 )
 from proofs.numeric import regimes
 from proofs.numeric.cases import Case
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.references import bank as of_bank
 from proofs.references.effective import restoration_benefit
 from proofs.references.series import variables
@@ -147,6 +147,7 @@ DELETION = Scene(
 # --- restoration: one key, and the benefit over coordinates ---
 
 at_j = Index("1_j")
+_increment = sp.Symbol("d_j")
 
 
 def draw_single(rng: Rng, calm: bool) -> Case:
@@ -188,10 +189,16 @@ RESTORATION = Scene(
     {
         **BANK.symbols,
         at_j: number("here"),
-        z: column("value_delta"),
-        f: phi1(d),
         E: sp.exp(at_j * d),
+        z: column("value_delta"),
         eps: at_j * z,
+        Index("p_other"): p,
+        Index("v_other"): v,
+        sp.Symbol("p_j"): S(at_j * p),
+        sp.Symbol("v_j"): S(at_j * v),
+        sp.Symbol("eps_j"): S(at_j * z),
+        _increment: S(at_j * d),
+        sp.Symbol("f_j"): phi1(_increment),
         sp.Symbol("q"): S(at_j * p),
         sp.Symbol("delta"): S(at_j * d),
         sp.Symbol("eps"): S(at_j * z),

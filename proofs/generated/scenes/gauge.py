@@ -29,8 +29,7 @@ from proofs.generated.scenes.head import (
     u_row,
     values,
 )
-from proofs.prover.matrices import Letter
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.references import effective as of_affine
 from proofs.references.vectors import dot, softmax, sub, weigh
 
@@ -111,6 +110,9 @@ CURVATURE = GAUGE.with_symbols(
         Index("a1"): lambda env: [row[0] for row in _relative(env)],
         Index("a2"): lambda env: [row[1] for row in _relative(env)],
         s: scores_at("query_input"),
+        Index("s_other"): s,
+        sp.Symbol("s_0"): lambda env: env[s][env.floats["reference"]],
+        Index("1_0"): lambda env: [float(j == env.floats["reference"]) for j in range(env.size)],
         _relative_scores: lambda env: [
             dot(env.num, env.case["query_input"], row) for row in _relative(env)
         ],

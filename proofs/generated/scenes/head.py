@@ -14,12 +14,11 @@ import sympy as sp
 
 from proofs.generated.environment import Environment, Rng, Scene
 from proofs.generated.evaluation import phi1
-from proofs.generated.scenes.bank import column, rows
+from proofs.generated.scenes.bank import column, number, rows
 from proofs.numeric import head_cases
 from proofs.numeric.cases import Case
 from proofs.prover.exact import Matrix
-from proofs.prover.matrices import Letter
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, Letter, S
 from proofs.references import effective as of_affine, rotary as of_rotary
 from proofs.references.series import variables
 from proofs.references.vectors import add, dot, softmax, sub, total, weigh
@@ -153,23 +152,6 @@ def selection(env: Environment) -> Matrix:
 # --- effective ---
 
 
-def _affine_scores(env: Environment) -> list[Any]:
-    """uᵀa with the features of eq:features, from the projected query weights and bias."""
-    scale = 1 / env[sp.Symbol("tau")]
-    features = of_affine.affine_features(
-        env.num,
-        query_weight=[list(row) for row in env[Letter("W_q", "m", "d")].rows],
-        query_bias=entries_of(env, Letter("b_q", "1", "d")),
-        keys=[matrix.entries() for matrix in env[k]],
-        scaling=scale,
-        position=env.case["positions"][0],
-        frequencies=env.case["frequencies"],
-        layout="half",
-        band=[True] * len(env.case["frequencies"]),
-    )
-    return [dot(env.num, env.case["query_input"], feature) for feature in features]
-
-
 def plain(reference: Any, *, gauge: bool = False) -> Any:
     """A definition in the original-score gauge, or in that of the case."""
 
@@ -223,7 +205,6 @@ def _output_along(order: int, *, centre: bool = False) -> Any:
 
 EFFECTIVE = HEAD.with_definitions(
     {
-        "eq:features": _affine_scores,
         "eq:identity normaliser": lambda env: total(
             env.num,
             (env.num.exp(dot(env.num, env.case["query_input"], x)) for x in env.case["features"]),
@@ -240,8 +221,46 @@ EFFECTIVE = HEAD.with_definitions(
 )
 
 
-def _without_last_row(matrix: sp.Expr) -> Any:
-    return lambda env: Matrix(env.evaluate(matrix).rows[:-1])
+# --- features: the index runs over the coordinates of u = (x, 1), for one key ---
+
+
+def draw_features(rng: Rng, calm: bool) -> Case:
+    """A query input, with planes for as many coordinates."""
+    case = draw(rng, calm)
+    size = len(case["query_input"])
+    frequencies = (10.0 ** rng.uniform(-4, 0, (size + 1) // 2)).tolist()
+    return {**case, "frequencies": frequencies, "size": size}
+
+
+def _affine_score(env: Environment) -> Any:
+    """uᵀa with the feature of eq:features, from the query weights and bias."""
+    weight_rows = [matrix.entries() for matrix in env[Letter("W_i", "1", "d", indexed=True)]]
+    (feature,) = of_affine.affine_features(
+        env.num,
+        query_weight=weight_rows[:-1],
+        query_bias=entries_of(env, Letter("b_q", "1", "d")),
+        keys=[entries_of(env, Letter("k_j", "d", "1"))],
+        scaling=1 / env[sp.Symbol("tau")],
+        position=env.case["positions"][0],
+        frequencies=env.case["frequencies"],
+        layout="half",
+        band=[True] * len(env.case["frequencies"]),
+    )
+    return dot(env.num, env.case["query_input"], feature)
+
+
+FEATURES = Scene(
+    draw_features,
+    {
+        Index("u"): number("query_input"),
+        # Past the end of x there is nothing, so that any number may stand there.
+        Index("x"): lambda env: [*env.case["query_input"][:-1], env.case["gauge"][0]],
+        Index("1_last"): lambda env: [float(i == env.size - 1) for i in range(env.size)],
+        Letter("R_i^T", "d", "d"): HEAD.symbols[Letter("R_i^T", "d", "d")],
+    },
+    {"eq:features": _affine_score},
+    dimensions=dimensions,
+)
 
 
 # --- the residual write, for projections without bias ---
@@ -250,8 +269,9 @@ RESIDUAL = Scene(
     lambda rng, calm: draw(rng, calm, bias=False),
     {
         **HEAD.symbols,
-        Letter("DM", "m", "r"): _without_last_row(S(c * a * (values - mean))),
-        Letter("y", "1", "r"): S(e * values) / Z,
+        Letter("a_x", "m", "1", indexed=True): lambda env: columns(
+            [feature[:-1] for feature in env.case["features"]]
+        ),
     },
     {
         "eq:residual": lambda env: of_affine.residual_write(

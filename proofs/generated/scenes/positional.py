@@ -12,9 +12,9 @@ import sympy as sp
 
 from proofs.generated.environment import Environment, Scene
 from proofs.generated.scenes.bank import BANK, number, value
-from proofs.generated.scenes.rotary import ROTARY, J, draw, omega, rotation
+from proofs.generated.scenes.rotary import ROTARY, J, draw, omega, rotation, sinc, versinc
 from proofs.prover.exact import Matrix
-from proofs.prover.sums import Index
+from proofs.prover.syntax import Index
 from proofs.references import bank as of_bank, rotary as of_rotary
 from proofs.references.series import variables
 
@@ -51,6 +51,8 @@ PLANES = Scene(
         _angles: lambda env: [env.case["shift"] * w for w in env.case["frequencies"]],
         Index("c"): sp.cos(_angles),
         Index("s"): sp.sin(_angles),
+        Index("S1"): lambda env: [sinc(env, angle) for angle in env[_angles]],
+        Index("C1"): lambda env: [versinc(env, angle) for angle in env[_angles]],
         J: ROTARY.symbols[J],
         sp.Symbol("tau"): lambda env: (
             1 / of_rotary.score_scale(env.num, env.case["query"], env.case["scaling"])

@@ -81,15 +81,13 @@ def _angle(env: Environment) -> Any:
     return env.case["shift"] * env.case["frequencies"][0]
 
 
-def _sinc(env: Environment) -> Any:
+def sinc(env: Environment, angle: Any) -> Any:
     """sin θ/θ, and 1 at zero."""
-    angle = _angle(env)
     return env.num.sin(angle) / angle if angle != 0 else env.num.real(1.0)
 
 
-def _versinc(env: Environment) -> Any:
+def versinc(env: Environment, angle: Any) -> Any:
     """(1 − cos θ)/θ, and 0 at zero."""
-    angle = _angle(env)
     return (1 - env.num.cos(angle)) / angle if angle != 0 else env.num.real(0.0)
 
 
@@ -201,8 +199,8 @@ ROTARY = Scene(
         sp.Symbol("h"): theta / 2,
         sp.Symbol("c"): sp.cos(theta),
         sp.Symbol("s"): sp.sin(theta),
-        sp.Symbol("S1"): _sinc,
-        sp.Symbol("C1"): _versinc,
+        sp.Symbol("S1"): lambda env: sinc(env, env[theta]),
+        sp.Symbol("C1"): lambda env: versinc(env, env[theta]),
         sp.Symbol("p"): _at(0),
         sp.Symbol("p_i"): _at(0),
         sp.Symbol("p_j"): _at(1),

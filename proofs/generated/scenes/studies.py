@@ -15,7 +15,7 @@ from proofs.generated.environment import Environment, Rng, Scene
 from proofs.generated.scenes.bank import column, number
 from proofs.numeric import head_cases
 from proofs.numeric.cases import Batch, Case
-from proofs.prover.sums import Index, S
+from proofs.prover.syntax import Index, S
 from proofs.references import effective as of_affine
 from proofs.references.vectors import dot, total
 
