@@ -32,7 +32,7 @@ class Symbols(Protocol):
     num: Any
     size: int
 
-    def __getitem__(self, symbol: Any) -> Any: ...
+    def __getitem__(self, symbol: Any, /) -> Any: ...
 
 
 def evaluate(expr: sp.Basic, symbols: Symbols) -> Any:

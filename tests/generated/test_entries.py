@@ -1,6 +1,7 @@
 """Every equality, bound and expansion has a generated reference, and a wrong one does not pass."""
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from proofs.generated.scenes.bank import RESPONSE
 from proofs.generated.scenes.studies import FREE
 from proofs.prover.statements import Statement
 from proofs.prover.syntax import Index, Letter, S
-from proofs.prover.vocabulary import D, E, p
+from proofs.prover.vocabulary import D, E, eps, p, v, y
+from proofs.topics.certificate import high, low, top
 
 REQUIRED = [entry.label for entry in entries() if is_required(entry)]
 STATEMENT = find("main:response").statements[0]
@@ -79,7 +81,7 @@ def _first_difference(expr: sp.Expr) -> sp.Expr:
     """The expression with the sign of one term inside it turned."""
     for node in sp.preorder_traversal(expr):
         if isinstance(node, sp.Add):
-            return expr.xreplace({node: node - 2 * node.args[0]})
+            return cast("sp.Expr", expr.xreplace({node: node - 2 * node.args[0]}))
     return -expr
 
 
@@ -126,6 +128,18 @@ def test_bound_that_fails_is_disproved():
     assert check_statement(bound, scene, 4, 0).failures == ()
     swapped = replace(bound, lhs=bound.rhs, rhs=bound.lhs)
     assert any("exceeds" in f for f in check_statement(swapped, scene, 4, 0).failures)
+
+
+def test_certificate_is_checked_with_the_least_bounds_of_the_values():
+    """A larger maximum than that of the values would make any bound pass."""
+    bound = next(s for s in find("main:certificate").statements if s.relation == "≤")
+    scene = scene_of(find("main:certificate"))
+    for case in draw_cases(bound, scene, 4, 0):
+        env = Environment(ArbContext(), bound, scene, case)
+        for least in (top - sp.Abs(v - y), high - eps, eps - low):
+            gaps = env.evaluate(least)
+            assert not any(gap < 0 for gap in gaps)
+            assert any(gap.contains(0) for gap in gaps)
 
 
 def test_wrong_constant_of_an_expansion_is_disproved():
