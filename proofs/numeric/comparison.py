@@ -33,6 +33,10 @@ _GAPS = 4
 Pairs = list[tuple[float, float]]
 
 
+# mpmath evaluates one reference in so many again: on all of them an audit takes 1.8 times as long.
+SECOND_OPINION = 4
+
+
 @dataclass(frozen=True)
 class Sample:
     """One case: actual errors beside their bounds, the largest exact entry, Arb's precision."""
@@ -84,12 +88,13 @@ class ReferenceComparison(_BatchedCheck):
     def measure(self, batch: Batch) -> Iterator[Sample]:
         """Compute a batch and measure every case against its proven reference.
 
-        mpmath evaluates the reference of every case again, as a second opinion.
+        mpmath evaluates the reference of every fourth case again, as a second opinion.
         """
         for index, (values, bounds) in enumerate(self.computed(batch)):
             case = as_lists(batch.case(index))
             exact, bits = prove(self.reference, case, bounds)
-            if not agree(exact, second_opinion(self.reference, case, bits)):
+            repeated = index % SECOND_OPINION == 0
+            if repeated and not agree(exact, second_opinion(self.reference, case, bits)):
                 raise ArithmeticError(f"mpmath and Arb disagree on {self.function} for {case}")
             errors = [distance(value, ball) for value, ball in zip(values, exact, strict=True)]
             scale = max((abs(float(ball.mid())) for ball in exact), default=0.0)
