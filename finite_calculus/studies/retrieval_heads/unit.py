@@ -201,7 +201,7 @@ def _single_layers(
     outcomes = instrument.execute(capture, edits, batch=batch, path="shared").outcomes
     listed: Any = zip(places, edits, outcomes, compare_all(edits, outcomes), strict=True)
     for (number, heads, band), edit, outcome, comparison in listed:
-        local = LocalCheck.of(comparison.write)
+        local = LocalCheck.of(comparison)
         yield SingleLayer(
             prompt.task,
             prompt.index,
