@@ -7,6 +7,7 @@ calculus gives in closed form are held to differences of two or four such cells.
 import torch
 from torch import Tensor
 
+from finite_calculus.certificate import certify
 from finite_calculus.joint import decompose, quadratic_interaction
 from finite_calculus.models import LayerBank
 from finite_calculus.spans import prepare_spans, read_bank
@@ -65,6 +66,23 @@ def leading_term_matches_cells(bench: Bench) -> GateCheck:
         gathered.add(native - leading, scores * scores * values + rounding, base.output)
     return gathered.check(
         f"range(d)²·range(ε) and the {_FOUR}", waived="what is left of C_KV is not rounding"
+    )
+
+
+def certificates_hold(bench: Bench) -> GateCheck:
+    """|S − Ŝ| ≤ KL·max|a| + TV·(max b − min b), S the native change under a joint edit along g."""
+    gathered = Gathered("certificates")
+    for replay in bench.replays:
+        change = replay.increments(replay.rewritten.bank)
+        gradient = replay.layer.gradient_output.double()
+        certificate = certify(replay.readout, change.scores, change.values, gradient)
+        native = replay.rewritten.output - replay.base.output
+        rounding = replay.rewritten.output_error + replay.base.output_error
+        score = (gradient * native).sum(-1)
+        allowed = certificate.bound + (gradient.abs() * rounding).sum(-1)
+        gathered.add(score - certificate.first_order, allowed)
+    return gathered.check(
+        "the certificate, and roundings of two native readouts", waived="not a rounding"
     )
 
 

@@ -46,9 +46,11 @@ CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     local.score_increments_match,
     local.gradients_relate,
     gradients.gradient_matches_differences,
+    gradients.predictor_matches_differences,
     joint.replays_are_native,
     joint.parts_match_cells,
     joint.leading_term_matches_cells,
+    joint.certificates_hold,
     joint.sparse_groups_match_cells,
     joint.matrices_match_cells,
     queries.projections_match,
@@ -156,7 +158,9 @@ def run_checks(
             result = check(bench)
         except Exception as error:
             result = refused(check.__name__.replace("_", " "), error)
-        records += result if isinstance(result, tuple) else (result,)
+        name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
+        results = result if isinstance(result, tuple) else (result,)
+        records += (dataclasses.replace(record, check=name) for record in results)
     return tuple(records)
 
 

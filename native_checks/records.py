@@ -28,7 +28,9 @@ class GateCheck:
     Where there is a probable bound beside the sure one, `probable_bound` is it at the entry that comes
     closest to it and `probable_figure` the figure there; `warnings` counts the entries beyond it, which shut
     no gate.
-    `slack` is the median over all entries of the sure bound in units of the difference.
+    `slack` is the median over all entries of the sure bound in units of the difference. `compared` is how
+    many entries there were, None where something else is counted; `check` is the function that made the
+    record, as module.function.
     """
 
     name: str
@@ -45,6 +47,8 @@ class GateCheck:
     probable_figure: float | None = None
     warnings: int = 0
     slack: float | None = None
+    compared: int | None = None
+    check: str = ""
 
     @property
     def within_ceiling(self) -> bool:
@@ -109,6 +113,7 @@ def compared(
         ceiling=float(ceilings[nearest]),
         ceiling_figure=float(apart[nearest]),
         waived=waived,
+        compared=len(apart),
     )
     if probable is None:
         return check
@@ -146,7 +151,7 @@ class Gathered:
     def check(self, reason: str, *, none: str = "", waived: str = "") -> "GateCheck":
         """The comparison of all of them; where there is none, the record says why."""
         if not self.parts:
-            return counted(self.name, 0, f"nothing to compare: {none}")
+            return replace(counted(self.name, 0, f"nothing to compare: {none}"), compared=0)
         apart, bound, reference = (torch.cat(part) for part in zip(*self.parts, strict=True))
         return compared(self.name, apart, bound, reference, reason, waived=waived)
 
