@@ -5,11 +5,12 @@ attention is replaced on entry and restored on exit, also after an exception and
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -23,6 +24,7 @@ from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
+from finite_calculus.models.second_order import second_terms
 from finite_calculus.models.several import SeveralOutcome, execute_several
 from finite_calculus.models.spans import span
 from finite_calculus.models.support import Support, UnsupportedModelError, supported
@@ -111,6 +113,14 @@ class Instrument:
         prompt = self.prompt(capture.ids)
         _check_same_model(capture, prompt.prefix)
         return execute_several(prompt, capture, counterfactuals)
+
+    def second_terms(
+        self, capture: Capture, writes: Mapping[int, Float[Tensor, "_ model"]]
+    ) -> dict[int, Float[Tensor, " writes"]]:
+        """½ ΔoᵀHΔo of writes by layer, downstream of a capture (see `models.second_order`)."""
+        prompt = self.prompt(capture.ids)
+        _check_same_model(capture, prompt.prefix)
+        return second_terms(prompt, capture.margin, writes)
 
     def installed(
         self, capture: Capture, edits: Edit | Sequence[Edit]
