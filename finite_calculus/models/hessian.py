@@ -1,14 +1,13 @@
 """Hessian–vector products of the margin at the writes of the last token, batched over directions.
 
-One zero offset is added to the projected write of every layer from the lowest edited one on. The
-derivative of the margin's gradient along a direction is the forward derivative of the backward pass;
-the baseline is evaluated once and only the derivatives are a batch, so that weights are read once for all
-directions. The last token's own key and value move with its state and are part of the derivative; the
-prefix is shared and does not move (`prefix_attention`). Blocks below the lowest layer
+One zero offset is added to the projected write of every layer from the lowest edited one on. The margin's
+gradient at the offsets keeps its own graph, and a second backward pass through it, batched over
+directions, gives the products: the baseline and its gradient are evaluated once, so that weights are read
+once for all directions. The last token's own key and value move with its state and are part of the
+derivative; the prefix is shared and does not move (`prefix_attention`). Blocks below the lowest layer
 hand on their captured state and enter no graph.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -16,12 +15,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import grad, jvp, vmap
 
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.margins import Margin, answers_only
 from finite_calculus.models.prefix import OwnLayer
-from finite_calculus.models.prefix_attention import shared_attention
+from finite_calculus.models.prefix_attention import one_by_one, shared_attention
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import (
     AttentionCall,
@@ -46,25 +44,24 @@ def hessian_products(
     derivative is wanted but that starts no direction; all directions of all layers are one batch, in
     that order.
     """
-    moved = _offsets(starts)
-    zeros = tuple(torch.zeros_like(each[0]) for each in moved)
-    numbers = tuple(range(len(layers)))
-    with warnings.catch_warnings(), _margin_of_offsets(prompt, margin, layers) as function:
-        # On first use torch scripts its own derivative formulas, and warns of that.
-        warnings.filterwarnings("ignore", "`torch.jit.script`", DeprecationWarning)
-        slope = grad(function, argnums=numbers)
+    offsets = [torch.zeros_like(each[0]).requires_grad_() for each in _offsets(starts)]
+    started = [place for place, each in enumerate(starts) if len(each)]
+    with _margin_of_offsets(prompt, margin, layers) as function, torch.enable_grad():
+        gradients = torch.autograd.grad(function(*offsets), offsets, create_graph=True)
+        moved = _offsets(starts)
         try:
-            along_all: Any = vmap(
-                lambda *along: jvp(slope, zeros, along),
-                out_dims=(None, 0),  # pyright: ignore[reportArgumentType]
-            )(*moved)
+            products = torch.autograd.grad(
+                [gradients[place] for place in started],
+                offsets,
+                [moved[place] for place in started],
+                is_grads_batched=True,
+            )
         except NotImplementedError as error:
             raise UnsupportedModelError(
-                f"`curvature` needs a forward derivative of everything above layer {layers[0]}; torch "
+                f"`curvature` needs a second derivative of everything above layer {layers[0]}; torch "
                 f"has none for a part of {type(prompt.model).__name__}: {error}. Capture without it."
             ) from error
-    gradients, products = along_all
-    return list(gradients), list(products)
+    return [gradient.detach() for gradient in gradients], list(products)
 
 
 def _offsets(starts: Sequence[Tensor]) -> list[Float[Tensor, "directions model"]]:
@@ -86,7 +83,7 @@ def _margin_of_offsets(
 
     def attend(site: Site, call: AttentionCall) -> Tensor:
         stored = prompt.prefix.layers[site.layer]
-        return shared_attention(call, stored.keys, stored.values)
+        return shared_attention(call, stored.keys, stored.values, products=one_by_one)
 
     with ExitStack() as stack:
         # Parameters would otherwise be recorded in a graph of their own.
