@@ -46,8 +46,8 @@ def hessian_products(
     """
     offsets = [torch.zeros_like(each[0]).requires_grad_() for each in _offsets(starts)]
     started = [place for place, each in enumerate(starts) if len(each)]
-    with _margin_of_offsets(prompt, margin, layers) as function, torch.enable_grad():
-        gradients = torch.autograd.grad(function(*offsets), offsets, create_graph=True)
+    with margins_of_offsets(prompt, margin, layers) as function, torch.enable_grad():
+        gradients = torch.autograd.grad(function(*offsets)[0], offsets, create_graph=True)
         moved = _offsets(starts)
         try:
             products = torch.autograd.grad(
@@ -76,10 +76,15 @@ def _offsets(starts: Sequence[Tensor]) -> list[Float[Tensor, "directions model"]
 
 
 @contextmanager
-def _margin_of_offsets(
-    prompt: PreparedPrompt, margin: Margin, layers: Sequence[int]
-) -> Iterator[Callable[..., Tensor]]:
-    """The margin as a function of offsets to the writes of layers, while the block lasts."""
+def margins_of_offsets(
+    prompt: PreparedPrompt,
+    margin: Margin,
+    layers: Sequence[int],
+    *,
+    rows: int = 1,
+    edit: Callable[[Site, AttentionCall], AttentionCall] = keep_call,
+) -> Iterator[Callable[..., Float[Tensor, " rows"]]]:
+    """The margins of rows as a function of offsets to the writes of layers, while the block lasts."""
 
     def attend(site: Site, call: AttentionCall) -> Tensor:
         stored = prompt.prefix.layers[site.layer]
@@ -89,10 +94,11 @@ def _margin_of_offsets(
         # Parameters would otherwise be recorded in a graph of their own.
         stack.enter_context(torch.no_grad())
         below = batch_baseline(prompt, 1).layers
-        stack.enter_context(skipping(prompt.sites[: layers[0]], below, rows=1))
-        session = Session(by_module(prompt.sites), keep_call, keep_output, attend)
+        stack.enter_context(skipping(prompt.sites[: layers[0]], below, rows=rows))
+        session = Session(by_module(prompt.sites), edit, keep_output, attend)
         stack.enter_context(active(session))
         stack.enter_context(_plain_experts(prompt.model))
+        stack.enter_context(_plain_activation(prompt.model))
         pair = stack.enter_context(answers_only(prompt.model, margin))
 
         def function(*offsets: Tensor) -> Tensor:
@@ -100,7 +106,7 @@ def _margin_of_offsets(
                 for layer, offset in zip(layers, offsets, strict=True):
                     projection = prompt.sites[layer].projection
                     hooks.callback(projection.register_forward_hook(_adding(offset)).remove)
-                return pair.of(prompt.run_last(rows=1, kind=OwnLayer)[0])
+                return pair.of(prompt.run_last(rows=rows, kind=OwnLayer))
 
         yield function
 
@@ -113,8 +119,22 @@ def _adding(offset: Tensor) -> Any:
 
 
 @contextmanager
+def _plain_activation(model: nn.Module) -> Iterator[None]:
+    """SiLU as x σ(x): the derivative of torch's own kernel goes through a batch row by row."""
+    with ExitStack() as hooks:
+        for module in model.modules():
+            if type(module).__name__ in ("SiLU", "SiLUActivation"):
+                hooks.callback(module.register_forward_hook(_sigmoid_product).remove)
+        yield
+
+
+def _sigmoid_product(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    return args[0] * torch.sigmoid(args[0])
+
+
+@contextmanager
 def _plain_experts(model: Any) -> Iterator[None]:
-    """Experts by plain products: the grouped kernel has no forward derivative."""
+    """Experts by plain products: the grouped kernel has no second derivative."""
     before = getattr(model.config, "_experts_implementation", None)
     if before in (None, "eager", "batched_mm"):
         yield
