@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from finite_calculus.models.capture import Capture, take_capture
 from finite_calculus.models.edits import Edit, Edits
 from finite_calculus.models.execute import Path, execute
-from finite_calculus.models.generate import installed_edits
+from finite_calculus.models.generate import installed_edits, installed_rows
 from finite_calculus.models.install import check_installed, installed_attention
 from finite_calculus.models.margins import margin, prompt_ids
 from finite_calculus.models.outcomes import Execution
@@ -129,6 +129,13 @@ class Instrument:
         self._check_attached()
         several = (edits,) if isinstance(edits, Edit) else tuple(edits)
         return installed_edits(self.support.sites, capture, several)
+
+    def installed_rows(
+        self, capture: Capture, rows: Sequence[Sequence[Edit]]
+    ) -> AbstractContextManager[None]:
+        """A block in which each row of a batch that continues the prompt has edits of its own."""
+        self._check_attached()
+        return installed_rows(self.support.sites, capture, rows)
 
     def span(self, prompt: str, text: str, *, occurrence: int = 0) -> tuple[int, ...]:
         """Token indices of a text inside a prompt."""
