@@ -5,7 +5,7 @@ attention is replaced on entry and restored on exit, also after an exception and
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -66,17 +66,17 @@ class Instrument:
             raise ValueError(
                 f"`curvature` must be a number of directions, 0 for none; got {curvature!r}."
             )
-        count = len(self.support.sites)
-        chosen = list(range(count)) if layers is None else sorted(set(layers))
-        wrong = [layer for layer in chosen if layer not in range(count)]
-        if wrong or not chosen:
-            raise ValueError(
-                f"`layers` must name layers in 0..{count - 1}; got {layers}. "
-                f"Leave it out for all layers."
-            )
-        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
+        chosen = _chosen_layers(layers, len(self.support.sites))
+        config = self.model.config.get_text_config(decoder=True)
+        vocabulary = config.vocab_size
         answer_margin = margin(answer, versus, vocabulary=vocabulary, tokenizer=self.tokenizer)
         ids = prompt_ids(prompt, vocabulary=vocabulary, tokenizer=self.tokenizer)
+        context = getattr(config, "max_position_embeddings", None)
+        if context is not None and ids.shape[0] > context:
+            raise ValueError(
+                f"`prompt` must fit into the context of {context} tokens that this model was made for; it "
+                f"has {ids.shape[0]}. Beyond it the model runs and answers nonsense: shorten the prompt."
+            )
         limit = self.probed[0].limit
         if limit is not None and ids.shape[0] > limit:
             raise UnsupportedModelError(
@@ -167,6 +167,26 @@ def attach(model: PreTrainedModel, *, tokenizer: Any = None) -> Iterator[Instrum
             yield instrument
         finally:
             instrument.attached = False
+
+
+def _chosen_layers(layers: Sequence[int] | None, count: int) -> list[int]:
+    """Layers in ascending order, each once; all of them by default."""
+    if layers is None:
+        return list(range(count))
+    if not isinstance(layers, Iterable) or isinstance(layers, str):
+        raise TypeError(
+            f"`layers` must be a sequence of layers, as in [{layers!r}]; got {layers!r}. "
+            f"Leave it out for all layers."
+        )
+    chosen = list(layers)
+    wrong = [
+        n for n in chosen if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < count
+    ]
+    if wrong or not chosen:
+        raise ValueError(
+            f"`layers` must name layers in 0..{count - 1}; got {layers}. Leave it out for all layers."
+        )
+    return sorted(set(chosen))
 
 
 def _check_same_model(capture: Capture, prefix: Prefix) -> None:

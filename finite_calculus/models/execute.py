@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
-from finite_calculus.models.edits import Edit, Edits, as_tuple, edited_bank
+from finite_calculus.models.edits import Edit, Edits, as_counterfactuals, edited_bank
 from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.outcomes import Execution, Outcome
@@ -46,7 +46,7 @@ def execute(
     `batch` counts rows with the control. `path` is described above.
     """
     _check_options(batch, path)
-    counterfactuals = [as_tuple(item) for item in edits]
+    counterfactuals = as_counterfactuals(edits)
     outcomes: dict[int, Outcome] = {}
     with tqdm(
         total=len(counterfactuals), disable=quiet or None, desc="execute", unit="edit", leave=False
@@ -89,7 +89,7 @@ def _check_options(batch: int, path: str) -> None:
 
 
 def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBank) -> None:
-    """Write one edited bank into a row of a call whose tensors may be written to."""
+    """Write one edited bank into a row of a call whose tensors may be written to; all its queries read it."""
     device = call.key.device
     columns = bank.changed.nonzero().squeeze(-1)
     call.key[row, :, columns] = bank.keys[:, columns].to(device)
@@ -98,7 +98,7 @@ def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBa
         raise ValueError("The mask of an edited call must be present; the instrument prepares it.")
     bias = bank.bias.masked_fill(bank.removed, torch.finfo(bank.bias.dtype).min).to(device)
     count = bias.shape[-1]
-    call.mask[row, :, -1, :count] = (call.mask[row, :, -1, :count] + bias).clamp(
+    call.mask[row, :, :, :count] = (call.mask[row, :, :, :count] + bias.unsqueeze(1)).clamp(
         min=torch.finfo(bank.bias.dtype).min
     )
     if not torch.equal(bank.query, layer.query):

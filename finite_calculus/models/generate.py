@@ -1,8 +1,9 @@
 """An edit kept installed while text is generated.
 
-From the last prompt token onwards every query reads the edited bank: key and value columns of the
-prompt are replaced, biases and deletions are added to the mask. Queries of earlier prompt tokens are
-left alone, as in single-readout execution, so that the first generated token is that of `execute`.
+From the last prompt token onwards every query reads the edited bank, in one pass over a longer text too:
+key and value columns of the prompt are replaced, biases and deletions are added to the mask. Queries of
+earlier prompt tokens are left alone, as in single-readout execution, so that the first generated token is
+that of `execute`. A text that does not begin with the captured prompt is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,37 +53,43 @@ def installed_edits(
 
 
 def _reader(banks: Mapping[int, tuple[LayerCapture, LayerBank]]):
+    lengths: dict[int, int] = {}
+
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
         if site.layer not in banks:
             return output
         layer, bank = banks[site.layer]
-        count = layer.keys.shape[1]
-        if call.key.shape[2] < count:
+        queries, keys = call.query.shape[2], call.key.shape[2]
+        # One more key and one query go on with the text that was compared before.
+        if queries > 1 or keys != lengths.get(site.layer, 0) + 1:
+            _check_prompt(layer, call, lowest=site.layer == min(banks))
+        lengths[site.layer] = keys
+        readers = min(queries, keys - layer.keys.shape[1] + 1)
+        if readers < 1:
             return output
-        if call.key.shape[2] == count:
-            _check_prompt(layer, call)
-        last = writable(_last_query(call))
+        last = writable(_last_queries(call, readers))
         for row in range(call.query.shape[0]):
             apply_bank(last, row, layer, bank)
         edited, _ = site.eager(
             site.module, last.query, last.key, last.value, last.mask, **last.options
         )
-        return torch.cat([output[:, :-1], edited], 1)
+        return torch.cat([output[:, :-readers], edited], 1)
 
     return observe
 
 
-def _last_query(call: AttentionCall) -> AttentionCall:
-    mask = None if call.mask is None else call.mask[:, :, -1:]
-    return AttentionCall(call.query[:, :, -1:], call.key, call.value, mask, call.options)
+def _last_queries(call: AttentionCall, count: int) -> AttentionCall:
+    mask = None if call.mask is None else call.mask[:, :, -count:]
+    return AttentionCall(call.query[:, :, -count:], call.key, call.value, mask, call.options)
 
 
-def _check_prompt(layer: LayerCapture, call: AttentionCall) -> None:
-    count = layer.keys.shape[1] - 1
+def _check_prompt(layer: LayerCapture, call: AttentionCall, *, lowest: bool) -> None:
+    """Require that a text begins as the captured prompt, whose last token an edit below may have moved."""
+    count = min(layer.keys.shape[1] - (not lowest), call.key.shape[2])
     native = call.key[:, :, :count].cpu()
     apart = float((native - layer.keys[:, :count]).abs().max()) if count else 0.0
-    if apart > _SAME_PROMPT * float(layer.keys.abs().max()):
+    if not apart <= _SAME_PROMPT * float(layer.keys.abs().max()):
         raise ValueError(
-            f"The generated text must continue the captured prompt; its keys differ by {apart:.1e}. "
-            f"Pass the same ids, without padding, to model.generate."
+            f"Text that is run or generated must continue the captured prompt; its keys differ by "
+            f"{apart:.1e}. Pass the same ids first, without padding, or leave the block."
         )

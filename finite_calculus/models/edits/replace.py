@@ -13,6 +13,7 @@ from finite_calculus.models.edits.base import (
     attended_tokens,
     register,
     replace_columns,
+    require_finite,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
 
@@ -40,6 +41,16 @@ class Replace(Edit):
     strength: float | int = 1.0
     keys: bool = True
     values: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a strength that is not finite, and a donor that is no capture."""
+        super().__post_init__()
+        require_finite(self, "strength")
+        if not isinstance(self.donor, LayerCapture) and not isinstance(self.donor, Donor):
+            raise TypeError(
+                f"`donor` must be a capture, or a captured layer; got {type(self.donor).__name__}. "
+                f"Capture the donor prompt with this instrument."
+            )
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """At strength 1 the donor's tensors are taken as they are."""
