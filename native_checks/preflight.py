@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
 from finite_calculus.models import attach
 from finite_calculus.models.margins import prompt_ids
 from finite_calculus.models.support import find_sites
+from finite_calculus.models.words import progress_bar
 from native_checks import batches, gradients, local, products, structure
 from native_checks.bench import Bench
 from native_checks.fingerprint import fingerprint
@@ -124,12 +124,14 @@ def run_checks(
 ) -> tuple[GateCheck, ...]:
     """Every check in order; one that raises is recorded as failed under its function's name."""
     records: list[GateCheck] = []
-    for check in tqdm(CHECKS, disable=quiet or None, desc=title, unit="check", leave=False):
-        try:
-            result = check(bench)
-        except Exception as error:
-            result = refused(check.__name__.replace("_", " "), error)
-        records += result if isinstance(result, tuple) else (result,)
+    with progress_bar(len(CHECKS), quiet=quiet, title=title, unit="check") as progress:
+        for check in CHECKS:
+            try:
+                result = check(bench)
+            except Exception as error:
+                result = refused(check.__name__.replace("_", " "), error)
+            records += result if isinstance(result, tuple) else (result,)
+            progress.update()
     return tuple(records)
 
 

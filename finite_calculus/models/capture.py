@@ -26,6 +26,7 @@ from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.recorder import Recorder, recording
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site, UnsupportedModelError, require_finite_run
+from finite_calculus.models.words import short_repr
 from finite_calculus.readout import Readout
 
 
@@ -36,6 +37,8 @@ class Capture:
     `baseline` is the margin logit(answer) − logit(versus) and `logits` the two logits. `curvature`
     is the second order downstream, if it was asked for.
     """
+
+    __repr__ = short_repr
 
     model: str
     ids: Int[Tensor, " tokens"]

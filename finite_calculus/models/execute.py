@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
@@ -27,6 +26,7 @@ from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module
 from finite_calculus.models.shared import run_shared
 from finite_calculus.models.support import Site
+from finite_calculus.models.words import progress_bar
 
 Path = Literal["resumed", "whole", "shared"]
 
@@ -48,9 +48,8 @@ def execute(
     _check_options(batch, path)
     counterfactuals = as_counterfactuals(edits)
     outcomes: dict[int, Outcome] = {}
-    with tqdm(
-        total=len(counterfactuals), disable=quiet or None, desc="execute", unit="edit", leave=False
-    ) as progress:
+    total = len(counterfactuals)
+    with progress_bar(total, quiet=quiet, title="execute", unit="edit") as progress:
         for layer, numbers, rows in _batches(counterfactuals, batch):
             chunk = [counterfactuals[number] for number in numbers]
             if path == "shared":

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from finite_calculus.models.words import short_repr
+
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
@@ -14,6 +16,8 @@ class Calibrated:
     marks the rows that were drawn at random from it. `trusted` rows keep their sign within the band
     and have nothing else against them.
     """
+
+    __repr__ = short_repr
 
     executed: Float[Tensor, " rows"]
     group: Int[Tensor, " rows"]
@@ -33,6 +37,8 @@ class Downstream:
     curvature along the directions. `scale` is how wrong a prediction may well be, up to a factor that
     execution finds.
     """
+
+    __repr__ = short_repr
 
     size: Float[Tensor, " rows"]
     scale: Float[Tensor, " rows"]

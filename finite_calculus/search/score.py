@@ -16,6 +16,7 @@ from finite_calculus.models import Capture
 from finite_calculus.models.edits import Edits
 from finite_calculus.models.layer import Wrap
 from finite_calculus.models.spans import check_places
+from finite_calculus.models.words import short_repr
 from finite_calculus.search.block import Block, Places, block_of, effects_of
 from finite_calculus.search.downstream import with_downstream
 from finite_calculus.search.families import Family, token_family
@@ -27,6 +28,8 @@ from finite_calculus.search.table import Part, ScoreTable, table_of
 @dataclass(frozen=True, eq=False)
 class PreparedSearch:
     """A family at a capture: blocks of candidates with their increments and statistics."""
+
+    __repr__ = short_repr
 
     capture: Capture
     family: Family

@@ -16,6 +16,7 @@ from finite_calculus.models.edits.base import (
     require_finite,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
+from finite_calculus.models.words import short_repr
 
 
 @runtime_checkable
@@ -34,6 +35,8 @@ class Replace(Edit):
 
     `donor` is the capture of a prompt of equal token length, or its capture of the same layer.
     """
+
+    __repr__ = short_repr
 
     by_column: ClassVar[bool] = True
 
