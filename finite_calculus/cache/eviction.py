@@ -14,6 +14,7 @@ from finite_calculus.deletion import select_evictions
 from finite_calculus.models import Capture, Delete, Instrument, LayerCapture, Outcome
 from finite_calculus.models.comparison import LocalCheck, local_check
 from finite_calculus.models.sinks import null_sink
+from finite_calculus.models.spans import check_places
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,9 @@ def evict(
     touch `protect` or the query's own token are kept.
     """
     numbers = [layer.layer for layer in capture.layers] if layers is None else list(layers)
+    check_places("protect", protect, capture)
+    for group in groups or ():
+        check_places("groups", group, capture)
     protected = {*protect, len(capture.ids) - 1}
     return tuple(
         _plan(capture.layer(layer), budget, relative, protected, groups) for layer in numbers

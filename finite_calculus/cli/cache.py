@@ -19,13 +19,13 @@ from finite_calculus.cli.options import (
     Quiet,
     Versus,
 )
+from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import (
     Question,
     captured,
     described,
     headline,
     or_refuse,
-    save,
     show,
 )
 from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells
@@ -79,7 +79,8 @@ def evict(
         model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
     )
     with captured(question) as (instrument, capture):
-        keep = () if protect is None else parse_numbers(protect, limit=len(capture.ids))
+        limit = len(capture.ids)
+        keep = () if protect is None else or_refuse(lambda: parse_numbers(protect, limit=limit))
         plans = or_refuse(lambda: plan(capture, budget, relative=not absolute, protect=keep))
         plans = execute_evictions(instrument, capture, plans)
         edits = [item.edit for item in plans if item.edit is not None]
@@ -101,7 +102,7 @@ def evict(
     show(f"{total} entries evicted in {len(plans)} layers", columns, rows)
     _show_generated(text)
     evictions = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
-    save(json_file, described(question, capture, evictions=evictions, generated=text))
+    save_json(json_file, described(question, capture, evictions=evictions, generated=text))
 
 
 @app.command()
@@ -162,7 +163,7 @@ def restore(
     show(f"{bits} bits, {count} entries restored at each layer by {method}", columns, rows)
     _show_generated(text)
     entries = [_json(item) for item in repairs]
-    save(json_file, described(question, capture, repairs=entries, generated=text))
+    save_json(json_file, described(question, capture, repairs=entries, generated=text))
 
 
 _LOCAL = ["executed ‖Δo‖", *LOCAL_COLUMNS]

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-
 # Anchors are sought among so many times their number of the largest writes.
 _AMONG = 8
 
