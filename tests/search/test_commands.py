@@ -138,7 +138,7 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
         "evict", *prompt, "--layers", "1,3", "--budget", "0.05", "--protect", "0", out=tmp_path
     )
     for plan in plans["evictions"]:
-        assert plan["distortions"][-1] <= plan["budget"]
+        assert plan["figure"] <= plan["budget"]
         assert 0 not in plan["tokens"]
         assert plan["local"]["error"] <= plan["local"]["bound"]
     arguments = ["--layers", "1", "--bits", "2", "--count", "2", "--generate", "2"]
