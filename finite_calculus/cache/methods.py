@@ -30,7 +30,7 @@ class Method:
     tokens, 0 never. `queries` are the last queries of each layer that the method looks at.
     """
 
-    keep: float = 0.5
+    keep: float | int = 0.5
     protect: Protected = field(default_factory=Protected)
     every: int = 0
     queries: int = 1
