@@ -32,8 +32,8 @@ class Question:
     prompt: str | None
     prompt_file: Path | None
     chat: bool
-    answer: str
-    versus: str
+    answer: str | None
+    versus: str | None
     layers: str
     device: str
     quiet: bool
@@ -70,6 +70,7 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))
         count = len(instrument.support.sites)
         layers = or_refuse(lambda: chosen_layers(question.layers, count))
+        answer, versus = or_refuse(lambda: _sides(question, instrument, text))
         more = f", then {question.curvature} directions of each layer twice" * (
             question.curvature > 0
         )
@@ -77,13 +78,30 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         capture = or_refuse(
             lambda: instrument.capture(
                 text,
-                answer=token(question.answer),
-                versus=token(question.versus),
+                answer=answer,
+                versus=versus,
                 layers=layers,
                 curvature=question.curvature,
             )
         )
         yield instrument, capture
+
+
+def _sides(
+    question: Question, instrument: "Instrument", text: str
+) -> "tuple[int | str, int | str]":
+    """The two tokens that are compared; the two likeliest ones where neither was given."""
+    if question.answer is not None and question.versus is not None:
+        return token(question.answer), token(question.versus)
+    if question.answer is not None or question.versus is not None:
+        raise ValueError("give both --answer and --versus, or neither.")
+    from finite_calculus.models.margins import prompt_ids
+
+    size = instrument.model.config.get_text_config(decoder=True).vocab_size
+    ids = prompt_ids(text, vocabulary=size, tokenizer=instrument.tokenizer)
+    first, second = instrument.prompt(ids).run_last()[0].topk(2).indices.tolist()
+    question.answer, question.versus = f"#{first}", f"#{second}"
+    return first, second
 
 
 def prompt_text(question: Question) -> str:

@@ -41,7 +41,7 @@ def choose_anchors(
     degree: int,
     count: int,
 ) -> LayerAnchors:
-    """At most `count` anchors among the largest writes of a layer, by pivoted Cholesky of their covariance."""
+    """At most `count` anchors among the largest writes of a layer, by pivoted Cholesky of their products."""
     scaled = writes / residual if residual > 0 else writes
     own = scaled.double().square().sum(-1) ** degree
     rounding = degree * torch.finfo(writes.dtype).eps * float(own.max())

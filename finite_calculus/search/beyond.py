@@ -15,8 +15,8 @@ class Calibrated:
 
     `corrected` is the prediction with the next order as the executed anchors have it. `executed` is nan
     where nothing was executed. `group` numbers the stratum of every row, `sampled` marks the rows that
-    were drawn at random from it. `scale` is how wrong `corrected` may well be. `trusted` rows keep their sign within the band and have nothing else
-    against them.
+    were drawn at random from it. `scale` is how wrong `corrected` may well be. `trusted` rows
+    keep their sign within the band and have nothing else against them.
     """
 
     __repr__ = short_repr
