@@ -10,6 +10,11 @@ from finite_calculus.cache.choosing import (
     Chooser as Chooser,
     Search as Search,
 )
+from finite_calculus.cache.comparing import (
+    CacheComparison as CacheComparison,
+    Difference as Difference,
+    compare_caches as compare_caches,
+)
 from finite_calculus.cache.eviction import (
     Eviction as Eviction,
     divergence as divergence,
@@ -32,12 +37,17 @@ from finite_calculus.cache.methods import (
     WriteGradient as WriteGradient,
 )
 from finite_calculus.cache.protected import Protected as Protected
+from finite_calculus.cache.records import CacheRecord as CacheRecord, record as record
 from finite_calculus.cache.reduced import ReducedLayer as ReducedLayer
 from finite_calculus.cache.reducing import Reduction as Reduction, reducing as reducing
 from finite_calculus.cache.restoring import (
     Repair as Repair,
     execute_repairs as execute_repairs,
     restore as restore,
+)
+from finite_calculus.cache.rounding_noise import (
+    Spread as Spread,
+    rounding_spread as rounding_spread,
 )
 from finite_calculus.cache.watching import watch as watch
 from finite_calculus.cache.window import QueryWindow as QueryWindow
