@@ -23,6 +23,9 @@ from finite_calculus.cache.eviction import (
 )
 from finite_calculus.cache.generation import (
     Continuations as Continuations,
+    Generated as Generated,
+    Row as Row,
+    generate_rows as generate_rows,
     generate_with as generate_with,
 )
 from finite_calculus.cache.methods import (

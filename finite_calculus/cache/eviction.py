@@ -19,6 +19,7 @@ from finite_calculus.deletion import select_evictions
 from finite_calculus.models import Capture, Delete, Instrument, LayerCapture, Outcome
 from finite_calculus.models.comparison import LocalCheck, local_check
 from finite_calculus.models.sinks import null_sink
+from finite_calculus.models.spans import check_places
 
 # Called with how many layers are planned, of how many.
 Told = Callable[[int, int], None]
@@ -102,6 +103,8 @@ def evict(
                 "`groups` must come with a capture and a budget for each layer, and scope 'token'; leave "
                 "`groups` out for windows, counts, shared budgets and other scopes."
             )
+        for group in groups:
+            check_places("groups", group, source)
         protected = {int(t) for t in keep.mask(len(source.ids)).nonzero()}
         captured = [source.layer(window.layer) for window in windows]
         return tuple(_in_groups(each, budget, relative, protected, groups) for each in captured)

@@ -21,6 +21,7 @@ from finite_calculus.cli.options import (
     Quiet,
     Versus,
 )
+from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.question import (
     Question,
@@ -28,7 +29,6 @@ from finite_calculus.cli.question import (
     described,
     headline,
     or_refuse,
-    save,
     show,
 )
 from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells
@@ -161,7 +161,7 @@ def evict(
     show(f"{total} entries evicted in {len(plans)} layers, {asked}", columns, rows)
     _show_generated(text)
     evictions = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
-    save(json_file, described(question, capture, evictions=evictions, generated=text))
+    save_json(json_file, described(question, capture, evictions=evictions, generated=text))
 
 
 @app.command()
@@ -222,7 +222,7 @@ def restore(
     show(f"{bits} bits, {count} entries restored at each layer by {method}", columns, rows)
     _show_generated(text)
     entries = [_json(item) for item in repairs]
-    save(json_file, described(question, capture, repairs=entries, generated=text))
+    save_json(json_file, described(question, capture, repairs=entries, generated=text))
 
 
 _LOCAL = ["executed ‖Δo‖", *LOCAL_COLUMNS]

@@ -1,6 +1,5 @@
 """The question that a command of a search asks a model, its capture, and how answers are shown and saved."""
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from finite_calculus.cli.display import console
@@ -177,28 +178,19 @@ def described(question: Question, capture: "Capture", **more: Any) -> dict[str, 
     }
 
 
-def save(path: Path | None, content: dict[str, Any]) -> None:
-    """Write JSON, if a file was asked for; numbers that JSON does not know become null."""
-    if path is not None:
-        path.write_text(json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n")
-
-
 def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table on the console, the text column to the left and all else to the right."""
+    """A table on the console: text to the left, where it may be folded, and numbers to the right, whole."""
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in columns:
         left = column in ("edit", "text", "tokens", "request", "generated")
-        table.add_column(column, justify="left" if left else "right", no_wrap=column != "generated")
+        table.add_column(
+            column, justify="left" if left else "right", no_wrap=not left, overflow="fold"
+        )
     for row in rows:
         table.add_row(*row)
-    console().print(table, markup=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and value - value != 0:
-        return None
-    return value
+    terminal = console()
+    least = Measurement.get(terminal, terminal.options.update(max_width=10**6), table).minimum
+    if least > terminal.width:
+        # Lines that are too long for the terminal rather than numbers cut short.
+        terminal = Console(width=least)
+    terminal.print(table, markup=False)

@@ -90,6 +90,7 @@ def test_a_saved_run_names_its_command_and_versions(prompt, tmp_path, monkeypatc
     saved = run("score", *prompt, "--layers", "1", out=tmp_path)
     assert saved["command"] == "finite-calculus score --answer ' A'"
     assert saved["made_with"].keys() == {"finite_calculus", "torch", "transformers"}
+    assert saved["schema"] == 1
 
 
 def test_score_takes_spans_sweeps_donors_sides_and_a_budget(prompt, tmp_path) -> None:
@@ -182,6 +183,8 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
             ["steer", *ASKED, "--prompt", "A B", "--layer", "1", "--head", "0", "--ratio", "1:1=2"],
             "two different tokens",
         ),
+        (["execute", *ASKED, "--prompt", "A B", "--edit", "bits:1:1:4.9"], "bits must be a whole"),
+        (["evict", *ASKED, "--prompt", "A B", "--protect", "99"], "must lie in 0.."),
         (["evict", *ASKED, "--prompt", "A B", "--budget", "-1"], "Invalid value for '--budget'"),
         (["evict", *ASKED, "--prompt", "A B", "--budget", "nan"], "Invalid value for '--budget'"),
         (["evict", *ASKED, "--prompt", "A B", "--protect", "99"], "Numbers must lie in 0.."),
