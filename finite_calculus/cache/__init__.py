@@ -21,6 +21,7 @@ from finite_calculus.cache.eviction import (
     evict as evict,
     execute_evictions as execute_evictions,
 )
+from finite_calculus.cache.gate import GateReport as GateReport, transform_gate as transform_gate
 from finite_calculus.cache.generation import (
     Continuations as Continuations,
     Generated as Generated,
@@ -28,6 +29,7 @@ from finite_calculus.cache.generation import (
     generate_rows as generate_rows,
     generate_with as generate_with,
 )
+from finite_calculus.cache.kv_error import CacheError as CacheError, cache_error as cache_error
 from finite_calculus.cache.methods import (
     AttentionMass as AttentionMass,
     KeyNorm as KeyNorm,
@@ -51,6 +53,10 @@ from finite_calculus.cache.restoring import (
 from finite_calculus.cache.rounding_noise import (
     Spread as Spread,
     rounding_spread as rounding_spread,
+)
+from finite_calculus.cache.transforms import (
+    Quantiser as Quantiser,
+    named_transform as named_transform,
 )
 from finite_calculus.cache.watching import watch as watch
 from finite_calculus.cache.window import QueryWindow as QueryWindow

@@ -130,7 +130,8 @@ def _guess(name: str, one: Tensor, two: Tensor, heads: Tensor, tokens: Tensor) -
     source = _copied_from(one, after, heads, tokens)
     if source is not None:
         return f"entries of the tokens from {source}: a page out of place"
-    if len(tokens) < one.shape[1] and bool((tokens.diff() == 1).all()) and len(tokens) > 1:
+    inside = int(tokens[-1]) < one.shape[1] - 1
+    if inside and bool((tokens.diff() == 1).all()) and len(tokens) > 1:
         return "a run of tokens with other contents: a stale page"
     if len(heads) == one.shape[0] and len(tokens) > 1:
         return "every head: what enters this layer differs already, so look at the layer below"

@@ -43,7 +43,11 @@ class GateReport:
 
     def content(self) -> dict[str, Any]:
         """For JSON."""
-        return {"transform": self.transform, "passed": self.passed, "checks": [asdict(c) for c in self.checks]}
+        return {
+            "transform": self.transform,
+            "passed": self.passed,
+            "checks": [asdict(c) for c in self.checks],
+        }
 
     def save_junit(self, path: Path) -> None:
         """As JUnit XML, a test case for each check."""
@@ -55,7 +59,9 @@ class GateReport:
             failures=str(failures),
         )
         for check in self.checks:
-            case = ElementTree.SubElement(suite, "testcase", name=check.name, classname=self.transform)
+            case = ElementTree.SubElement(
+                suite, "testcase", name=check.name, classname=self.transform
+            )
             if not check.passed:
                 ElementTree.SubElement(case, "failure", message=check.words)
             else:
@@ -117,13 +123,17 @@ def _causal(
     other = prompt.clone()
     other[-1] = (int(prompt[-1]) + size // 2) % size
     first, second = (_before_last(record(model, x, transform=transform)) for x in (prompt, other))
-    allowed = Spread(*([x[:, :-1] for x in spread.part(name)] for name in ("keys", "values", "outputs")))
+    allowed = Spread(
+        *(tuple(x[:, :-1] for x in spread.part(name)) for name in ("keys", "values", "outputs"))
+    )
     compared = compare_caches(first, second, allowed, precision=precision)
     return _verdict("no later token reaches an earlier one", compared)
 
 
 def _before_last(cache: CacheRecord) -> CacheRecord:
-    return CacheRecord(*(tuple(x[:, :-1] for x in cache.part(n) or ()) for n in ("keys", "values", "outputs")))
+    return CacheRecord(
+        *(tuple(x[:, :-1] for x in cache.part(n) or ()) for n in ("keys", "values", "outputs"))
+    )
 
 
 def _verdict(name: str, compared: CacheComparison) -> GateCheck:

@@ -1,9 +1,9 @@
-"""What a transform of the cache does to every layer and head: exact, split, certified, and executed downstream.
+"""What a transform of the cache does to every layer and head: exact, split, certified, executed.
 
-The entries before the last token are transformed, layer by layer on its own. The change of each head's write is
-exact for each query of the window and is the sum of a key part, a value part and their interaction (main:joint).
-The certificate is that of the last query: how far the exact local score may lie from its first order. What
-the model then does is executed, never derived.
+The entries before the last token are transformed, layer by layer on its own. The change of each head's write
+is exact for each query of the window and is the sum of a key part, a value part and their interaction
+(main:joint). The certificate is that of the last query: how far the exact local score may lie from its first
+order. What the model then does is executed, never derived.
 """
 
 from collections.abc import Iterable, Sequence
@@ -102,9 +102,7 @@ def cache_error(
 
 def _altered(window: QueryWindow, transform: Transform) -> tuple[Tensor, Tensor]:
     """Keys and values with all but the last token's transformed."""
-    keys, values = transformed(
-        transform, window.keys[:, :-1], window.values[:, :-1], window.layer
-    )
+    keys, values = transformed(transform, window.keys[:, :-1], window.values[:, :-1], window.layer)
     return (
         torch.cat([keys, window.keys[:, -1:]], 1),
         torch.cat([values, window.values[:, -1:]], 1),
@@ -167,7 +165,9 @@ def _run(
         source = layer
         if number in altered:
             source = DynamicLayer()
-            source.update(*(stored[None, :, :-1].to(prompt.prefix.ids.device) for stored in altered[number]))
+            source.update(
+                *(stored[None, :, :-1].to(prompt.prefix.ids.device) for stored in altered[number])
+            )
         layers.append(SharedLayer(source))
     with torch.no_grad():
         output = prompt.model(
