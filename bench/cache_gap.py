@@ -2,8 +2,8 @@
 
     python -m bench.cache_gap [--out results/cache/gap.json]
 
-Layers of real checkpoints on this repository's own pages: 12 tokens, where every subset is tried, and 160, where
-the greedy rule takes one entry at a time. Sizes are summed over the layers.
+Layers of real checkpoints on this repository's own pages: 12 tokens, where every subset is tried, and 160,
+where the greedy rule takes one entry at a time. Sizes are summed over the layers.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What a model says from a reduced cache: every method with the same number of kept entries, on the same texts.
+"""What a model says from a reduced cache: every method with the same number of entries, on the same texts.
 
     python -m bench.cache_quality [--model NAME] [--texts 6] [--out results/cache/MODEL/quality.json]
 
 A text's first tokens fill the cache, a method reduces it once, and the tokens that follow are read with it,
-teacher-forced. Reported are the mean KL(everything kept ‖ reduced) per token and the log loss, text by text, so
-that methods can be compared in pairs. The texts are this repository's own pages.
+teacher-forced. Reported are the mean KL(everything kept ‖ reduced) per token and the log loss, text by text,
+so that methods can be compared in pairs. The texts are this repository's own pages.
 """
 
 import argparse

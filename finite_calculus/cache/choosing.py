@@ -41,13 +41,13 @@ class Search:
 
     def of(self, keys: int) -> tuple[int, int]:
         """Parts and exchanges for so many keys."""
-        parts = min(48, max(8, (1 << 17) // keys)) if self.parts is None else self.parts
+        parts = min(48, max(4, (1 << 17) // keys)) if self.parts is None else self.parts
         exchanges = 3 * (keys <= 1 << 12) if self.exchanges is None else self.exchanges
         return parts, exchanges
 
 
 # Between two looks at all candidates, so many of the best ones are evaluated again.
-_POOL = 1 << 11
+_POOL = 1 << 10
 # One entry at a time, each the one that leaves the smallest figure.
 GREEDY = Search(parts=1 << 62, exchanges=0)
 
@@ -144,9 +144,10 @@ class Chooser:
         """
         while True:
             units, figures = self._candidates()
-            if not bool((figures <= budget).any()):
+            fits = int((figures <= budget).sum())
+            if not fits:
                 return
-            pool, figures = _best(units, figures, max(_POOL, len(units) // self.parts))
+            pool, figures = _best(units, figures, max(_POOL, 4 * fits // self.parts))
             while fits := int((figures <= budget).sum()):
                 block = pool[: max(1, fits // self.parts)]
                 self._turn(block)

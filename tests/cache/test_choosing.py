@@ -204,4 +204,4 @@ def test_settings_of_a_search_are_checked() -> None:
         Search(parts=0)
     with pytest.raises(ValueError, match="`exchanges` must be at least 0; got -1"):
         Search(exchanges=-1)
-    assert (Search().of(774), Search().of(32_768)) == ((48, 3), (8, 0))
+    assert (Search().of(774), Search().of(32_768)) == ((48, 3), (4, 0))
