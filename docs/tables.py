@@ -168,6 +168,11 @@ def cache_rounding() -> list[str]:
 def cache_quality() -> list[str]:
     """Mean KL of every method, and its paired difference from ours."""
     path = ROOT / "results/cache/smollm2-135m-instruct/quality.json"
+    if not path.exists():
+        command = (
+            "python -m bench.cache_quality --out results/cache/smollm2-135m-instruct/quality.json"
+        )
+        return [f"No record of it is saved yet. `{command}` makes one."]
     rows = json.loads(path.read_text("utf-8"))["rows"]
     lines = ["| method | kept | KL, nats a token | minus ours |", "|---|--:|--:|---|"]
     for keep in sorted({row["keep"] for row in rows}, reverse=True):

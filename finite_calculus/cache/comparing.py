@@ -69,15 +69,14 @@ def compare_caches(
     unit = UNITS[precision] * DEVIATIONS * 2**0.5
     first, layers = None, []
     for number in range(len(reference.keys)):
-        largest: dict[str, float | None] = {}
+        largest: dict[str, float] = {}
         for name, one, two, wide in _parts(reference, other, spread, number):
             ratios = _ratios(one, two, wide * unit)
             largest[name] = float(ratios.max())
-            if first is None and largest[name] > 1:  # pyright: ignore[reportOperatorIssue]
+            if first is None and largest[name] > 1:
                 first = _difference(number, name, one, two, ratios)
-        layers.append(
-            LayerRatio(number, largest["keys"], largest["values"], largest.get("outputs"))
-        )  # pyright: ignore
+        outputs = largest.get("outputs")
+        layers.append(LayerRatio(number, largest["keys"], largest["values"], outputs))
     return CacheComparison(first, tuple(layers))
 
 

@@ -5,7 +5,7 @@ and change the writes by no more than it is allowed: by rounding alone, unless a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -155,7 +155,7 @@ def _allowed(
     worst, where = 0.0, 0
     for window in watch(model, prompt, queries=min(16, len(prompt) - 1)):
         keys, values = transformed(transform, window.keys, window.values, window.layer)
-        changed = type(window)(**(vars(window) | {"keys": keys, "values": values}))
+        changed = replace(window, keys=keys, values=values)
         apart = (changed.writes() - window.writes()).norm(dim=-1) / window.sizes()
         if float(apart.mean()) >= worst:
             worst, where = float(apart.mean()), window.layer

@@ -7,7 +7,7 @@ order. What the model then does is executed, never derived.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -113,7 +113,7 @@ def _exact(
     window: QueryWindow, after: tuple[Tensor, Tensor], capture: Capture
 ) -> tuple[Float[Tensor, " queries"], Iterable[HeadError]]:
     """Relative changes of the queries' writes, and the heads' shares."""
-    changed = QueryWindow(**(vars(window) | {"keys": after[0], "values": after[1]}))
+    changed = replace(window, keys=after[0], values=after[1])
     mask = window.head_mask()
     score_delta = (changed.scores() - window.scores()).masked_fill(~mask, 0.0)
     score_delta = null_sink(score_delta, window.sinks)

@@ -7,7 +7,7 @@ is read instead. Quantisers are simulated: numbers are rounded to the levels and
 import importlib
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from jaxtyping import Float
@@ -82,4 +82,4 @@ def named_transform(text: str) -> Transform:
         raise ValueError(f"A transform must be {FORM}; {text!r} cannot be had: {error}.") from None
     if not callable(function):
         raise ValueError(f"A transform must be a function; {text!r} is {type(function).__name__}.")
-    return function
+    return cast("Transform", function)
