@@ -80,7 +80,7 @@ def draw(
     )
 
 
-def sparse(inputs: Inputs, *, portion: int = 2048) -> Tensor:
+def sparse(inputs: Inputs, *, portion: int = 4096) -> Tensor:
     """Ours: the bank read once, spans prepared and evaluated at every strength, a portion at a time."""
     scaled = inputs.query * WIDTH**-0.5
     scores = _contract(scaled, inputs.keys)

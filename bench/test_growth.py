@@ -71,6 +71,17 @@ def test_long_context_beside_its_matrix_products(compare):
     )
 
 
+def test_the_matrix_products_of_a_long_context(compare):
+    """The floor of the row above: where the products take more than three reads, so does everything."""
+    inputs = draw(*LONGEST)
+    compare(
+        "the four matrix products alone, N=131072, C=16384",
+        lambda: contractions(inputs),
+        lambda: read(inputs),
+        named="reading K, V, donors",
+    )
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 def test_memory_of_a_long_context():
     """Beyond its inputs the longest context needs less than 200 MB, in a process of its own."""

@@ -39,6 +39,7 @@ SHOWN = (
     ("an edit executed, 512 a batch", "prefix cache copied and patched, batch 32"),
     ("the prefix of a prompt alone", "plain forward pass"),
     ("long context, N=131072, C=16384", "its four matrix products alone"),
+    ("the four matrix products alone, N=131072, C=16384", "reading K, V, donors"),
 )
 
 
