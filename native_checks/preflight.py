@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
 from finite_calculus.models import attach
 from finite_calculus.models.margins import prompt_ids
 from finite_calculus.models.support import find_sites
+from finite_calculus.models.words import progress_bar
 from native_checks import (
     batches,
     entries,
@@ -154,14 +154,16 @@ def run_checks(
 ) -> tuple[GateCheck, ...]:
     """Every check in order; one that raises is recorded as failed under its function's name."""
     records: list[GateCheck] = []
-    for check in tqdm(CHECKS, disable=quiet or None, desc=title, unit="check", leave=False):
-        try:
-            result = check(bench)
-        except Exception as error:
-            result = refused(check.__name__.replace("_", " "), error)
-        name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
-        results = result if isinstance(result, tuple) else (result,)
-        records += (dataclasses.replace(record, check=name) for record in results)
+    with progress_bar(len(CHECKS), quiet=quiet, title=title, unit="check") as progress:
+        for check in CHECKS:
+            try:
+                result = check(bench)
+            except Exception as error:
+                result = refused(check.__name__.replace("_", " "), error)
+            name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
+            results = result if isinstance(result, tuple) else (result,)
+            records += (dataclasses.replace(record, check=name) for record in results)
+            progress.update()
     return tuple(records)
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 # Appendix G's absolute and relative tolerance for native float32, kept beside every derived bound.
 CEILING_ABSOLUTE, CEILING_RELATIVE = 5e-5, 5e-4
 _TINY = torch.finfo(torch.float64).tiny
+# The version of the saved records: raised when a field changes its meaning or goes away.
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -173,10 +175,10 @@ def refused(name: str, error: Exception) -> GateCheck:
 
 
 def write_json(record: dict[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write a record, whole or not at all: a temporary file, then a rename."""
+    """Write a record with its schema, whole or not at all: a temporary file, then a rename."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(target.name + ".part")
-    temporary.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    temporary.write_text(json.dumps({"schema": SCHEMA, **record}, indent=1, allow_nan=False) + "\n")
     os.replace(temporary, target)
     return target

@@ -1,6 +1,5 @@
 """`finite-calculus verify`: prove every statement and hold the code to its references."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from rich.table import Table
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
 from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.outputs import save_json, writable
 
 
 @app.command()
@@ -21,7 +21,8 @@ def verify(
         str | None, typer.Option(help="Show one statement with its proof, and stop.")
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the whole ledger to this file.")
+        Path | None,
+        typer.Option("--json", help="Write the whole ledger to this file.", callback=writable),
     ] = None,
     cases: Annotated[
         int, typer.Option(min=1, help="Adversarial cases per function and precision.")
@@ -61,7 +62,7 @@ def verify(
             progress=progress,
         )
     if json_file is not None:
-        json_file.write_text(json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
+        save_json(json_file, report.as_json())
     if not quiet:
         terminal.print(_table(report))
         terminal.print(
