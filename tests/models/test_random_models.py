@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, note, settings, strategies as st
+from hypothesis import given, note, strategies as st
 
 from finite_calculus.models import (
     Delete,
@@ -19,10 +19,9 @@ from finite_calculus.models import (
     ScaleValues,
     attach,
     compare_locally,
-    predict,
 )
 from finite_calculus.models.edits.base import attended_tokens
-from finite_calculus.models.tiny import tiny_config, tiny_model
+from finite_calculus.models.tiny import tiny_model
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 VOCABULARY = 24
@@ -115,7 +114,12 @@ def test_a_random_model_executes_what_is_predicted(sketch: Sketch) -> None:
         local = compare_locally(edit, outcome)
         for name, part in (("y", local.response), ("o", local.write)):
             worst = int((part.error.abs() - part.bound).argmax())
-            flat = [x.reshape(-1)[worst] for x in (part.executed, part.predicted, part.error, part.bound)]
-            note(f"{edit}: Δ{name} executed {flat[0]}, exact {flat[1]}, error {flat[2]}, bound {flat[3]}")
+            flat = [
+                x.reshape(-1)[worst]
+                for x in (part.executed, part.predicted, part.error, part.bound)
+            ]
+            note(
+                f"{edit}: Δ{name} executed {flat[0]}, exact {flat[1]}, error {flat[2]}, bound {flat[3]}"
+            )
             assert bool((part.error.abs() <= part.bound).all())
         assert torch.equal(outcome.response, local.response.executed)
