@@ -8,6 +8,7 @@ import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.study_commands import StudyGroup
 
@@ -75,11 +76,18 @@ def replay(directory: Directory, quiet: Quiet = False) -> None:
 def summary(
     directory: Annotated[Path, typer.Argument(help="Directory of a run, or of an archive.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where the tables go; default: summary/ in the directory.")
+        Path | None,
+        typer.Option(
+            help="Where the tables go; default: summary/ in the directory.",
+            callback=writable_folder,
+        ),
     ] = None,
     archive: Annotated[
         Path | None,
-        typer.Option(help="Also write records, manifest and summary here: no tensors, no texts."),
+        typer.Option(
+            help="Also write records, manifest and summary here: no tensors, no texts.",
+            callback=writable_folder,
+        ),
     ] = None,
     first: Annotated[
         int | None,

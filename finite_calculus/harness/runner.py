@@ -85,6 +85,7 @@ def run(
             require_layers(settings, subject.layers)
         first = _planned(study, settings, subject, study.stages[0], None)
         identity = identify(study, settings, subject.describe(), first.saved.sha256)
+        directory.require_same(out, study.name, identity)  # before a log is begun in it
         out.mkdir(parents=True, exist_ok=True)
         with _logging(out):
             with exclusive(out, "setup"):

@@ -13,6 +13,7 @@ the bound of y, and what the projection adds. What is bounded is local: y and th
 layer, given its query, keys and values. Nothing here speaks of what happens downstream of the write.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -112,6 +113,18 @@ def write_error(
 ) -> Float[Tensor, " model"]:
     """Sure bound on |o_native − o| alone."""
     return local_error(layer, bank, kernels=kernels).write
+
+
+def log_weight_error(
+    layer: LayerCapture, bank: LayerBank | None = None, *, kernels: Kernels | None = None
+) -> Float[Tensor, "heads keys"]:
+    """Sure bound on the error of log p_native − log p, up to what all keys of a head have in common."""
+    bank = layer.bank() if bank is None else bank
+    relative = _weight_spread(
+        layer, layer.readout(bank), _score_spread(layer, bank, _product_spread(bank, kernels))
+    ).sure
+    known = relative + _QUOTIENT < 1
+    return torch.where(known, -torch.log1p(-relative) - math.log1p(-_QUOTIENT), torch.inf)
 
 
 def readout_stages(

@@ -17,6 +17,7 @@ from finite_calculus.models.edits import Edits, edited_bank
 from finite_calculus.models.layer import LayerBank, LayerCapture, head_products, repeat_groups
 from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.softcap import capped_change
+from finite_calculus.models.words import short_repr
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.response import finite_response
 
@@ -30,6 +31,8 @@ class Prediction:
     tokens are deleted, since their set of keys is another one.
     """
 
+    __repr__ = short_repr
+
     layer: int
     response: Float[Tensor, "heads width"]
     write: Float[Tensor, " model"]
@@ -40,6 +43,8 @@ class Prediction:
 @dataclass(frozen=True, eq=False)
 class Increments:
     """Score and value increments of an edited bank in float64, sinks included."""
+
+    __repr__ = short_repr
 
     scores: Float[Tensor, "heads keys"]
     values: Float[Tensor, "heads keys width"]

@@ -84,11 +84,14 @@ def test_an_interruption_says_that_finished_units_are_kept(
 
 
 def test_damage_gives_exit_code_one(copied: Path) -> None:
+    assert command("replay", str(copied), "--quiet").exit_code == 0
+    assert "all agree" in command("status", str(copied)).output
     (copied / "units" / "retrieval-000" / "checks.parquet").unlink()
     for words in (["status"], ["replay"], ["summary"]):
         result = command(*words, str(copied))
         assert result.exit_code == 1
         assert "checks.parquet: missing" in result.output
+        assert "all agree" not in result.output
 
 
 def test_the_list_of_studies_imports_none_of_them() -> None:

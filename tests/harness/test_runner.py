@@ -75,12 +75,13 @@ def test_progress_counts_what_other_processes_finish(
 
 
 def test_a_changed_setting_is_refused_with_the_difference(runs: Runs, copied: Path) -> None:
-    before = contents(copied)
+    before, log = contents(copied), (copied / "run.log").read_bytes()
     with pytest.raises(ChangedRunError, match=r"settings\.batch: 26 → 13"):
         runs(copied, small(batch=13))
     with pytest.raises(ChangedRunError, match=r"settings\.layers\.0: 2 → 3"):
         runs(copied, small(layers=[3]))
     assert contents(copied) == before
+    assert (copied / "run.log").read_bytes() == log
 
 
 def test_a_changed_model_is_refused(embedded: tuple[Any, Any], runs: Runs, copied: Path) -> None:
