@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-
 # Anchors are sought among so many times their number of the largest writes.
 _AMONG = 8
 
@@ -42,7 +41,7 @@ def choose_anchors(
     degree: int,
     count: int,
 ) -> LayerAnchors:
-    """At most `count` anchors among the largest writes of a layer, by pivoted Cholesky of their covariance."""
+    """At most `count` anchors of a layer, by pivoted Cholesky of the covariance of its largest writes."""
     scaled = writes / residual if residual > 0 else writes
     own = scaled.double().square().sum(-1) ** degree
     rounding = degree * torch.finfo(writes.dtype).eps * float(own.max())

@@ -12,10 +12,10 @@ from finite_calculus.search.anchors import LayerAnchors
 class Calibrated:
     """What executed candidates say of all: `band` holds the executed effect at rate `level`.
 
-    `corrected` is the prediction with the next order as the executed anchors have it. `executed` is nan
-    where nothing was executed. `group` numbers the stratum of every row, `sampled` marks the rows that
-    were drawn at random from it. `scale` is how wrong `corrected` may well be. `trusted` rows keep their sign within the band and have nothing else
-    against them.
+    `corrected` is the prediction with the next order as the executed anchors have it, and `scale` how
+    wrong it may well be, up to a factor. `executed` is nan where nothing was executed. `group` numbers
+    the stratum of every row, `sampled` marks the rows that were drawn at random from it. `trusted` rows
+    keep their sign within the band and have nothing else against them.
     """
 
     corrected: Float[Tensor, " rows"]
