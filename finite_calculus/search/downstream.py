@@ -5,6 +5,7 @@ how wrong the prediction may well be, and which candidates are worth executing t
 (`anchors`). Derivatives at the baseline see no cliff at a distance; execution does.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -12,6 +13,7 @@ import torch
 from finite_calculus.models import Capture
 from finite_calculus.search.anchors import choose_anchors
 from finite_calculus.search.beyond import Downstream
+from finite_calculus.search.block import Block
 from finite_calculus.search.table import ScoreTable
 from finite_calculus.search.writes import layer_writes
 
@@ -19,13 +21,16 @@ from finite_calculus.search.writes import layer_writes
 ANCHOR_SHARE = 40
 
 
-def with_downstream(table: ScoreTable) -> ScoreTable:
-    """The table with sizes and anchors of its writes and, if its capture has curvature, the second order."""
+def with_downstream(table: ScoreTable, blocks: Sequence[Block] = ()) -> ScoreTable:
+    """The table with sizes and anchors of its writes and, if its capture has curvature, the second order.
+
+    `blocks` are what the table was scored from, if that is at hand: it saves forming increments again.
+    """
     capture, first = table.capture, table.effect.double()
     bend = capture.curvature
     size, term, outside, missing = (torch.zeros_like(first) for _ in range(4))
     anchors = []
-    for part in layer_writes(capture, table.parts):
+    for part in layer_writes(capture, table.parts, blocks):
         number, residual, writes = part.layer.layer, part.layer.residual or 0.0, part.writes
         norm = torch.linalg.vector_norm(writes, dim=-1).double()
         size[part.rows] = norm / residual
@@ -38,6 +43,7 @@ def with_downstream(table: ScoreTable) -> ScoreTable:
             choose_anchors(
                 part.rows,
                 writes,
+                norm,
                 residual=residual,
                 degree=2 if bend is None else 3,
                 count=-(-len(part.rows) // ANCHOR_SHARE),

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from finite_calculus.search.anchors import choose_anchors, learn, rows_of_anchors
+from finite_calculus.search.anchors import LayerAnchors, choose_anchors, learn, rows_of_anchors
 
 FLOAT32 = torch.finfo(torch.float32).eps
 
@@ -16,6 +16,10 @@ def flat_writes(rows: int, seed: int) -> tuple[Tensor, Tensor]:
     return inside @ plane.T, inside.double()
 
 
+def chosen(rows: Tensor, writes: Tensor, **options) -> LayerAnchors:
+    return choose_anchors(rows, writes, writes.norm(dim=-1).double(), **options)
+
+
 def cubic(inside: Tensor) -> Tensor:
     """A form of degree three in two coordinates."""
     x, y = inside.unbind(-1)
@@ -24,7 +28,7 @@ def cubic(inside: Tensor) -> Tensor:
 
 def test_a_cubic_rest_in_a_plane_is_known_from_its_four_coefficients() -> None:
     writes, inside = flat_writes(60, 1)
-    layer = choose_anchors(torch.arange(60), writes, residual=2.0, degree=3, count=40)
+    layer = chosen(torch.arange(60), writes, residual=2.0, degree=3, count=40)
     # Cubic forms of two coordinates have four coefficients; all further rests are known.
     assert len(layer.chosen) == 4
     rest = cubic(inside)
@@ -44,7 +48,7 @@ def test_a_cubic_rest_in_a_plane_is_known_from_its_four_coefficients() -> None:
 
 def test_a_form_of_another_degree_is_not_learned() -> None:
     writes, inside = flat_writes(60, 1)
-    layer = choose_anchors(torch.arange(60), writes, residual=2.0, degree=3, count=40)
+    layer = chosen(torch.arange(60), writes, residual=2.0, degree=3, count=40)
     square = inside.square().sum(-1)
     correction, _ = learn([layer], square)
     assert float((correction - square).abs().max()) > 0.1 * float(square.max())
@@ -55,7 +59,7 @@ def test_the_first_anchor_is_the_largest_write_and_none_repeats_another() -> Non
     writes = torch.randn(50, 24, generator=draw)
     writes[7] *= 5
     writes[8] = writes[7] * (1 - 1e-7)
-    layer = choose_anchors(torch.arange(100, 150), writes, residual=1.0, degree=3, count=10)
+    layer = chosen(torch.arange(100, 150), writes, residual=1.0, degree=3, count=10)
     rows = rows_of_anchors([layer]).tolist()
     assert rows[0] in (107, 108)
     assert not {107, 108} <= set(rows)
@@ -65,7 +69,7 @@ def test_the_first_anchor_is_the_largest_write_and_none_repeats_another() -> Non
 def test_deviations_grow_with_the_distance_from_the_anchors() -> None:
     draw = torch.Generator().manual_seed(3)
     writes = torch.randn(200, 24, generator=draw)
-    layer = choose_anchors(torch.arange(200), writes, residual=1.0, degree=3, count=10)
+    layer = chosen(torch.arange(200), writes, residual=1.0, degree=3, count=10)
     rest = torch.randn(200, generator=draw).double()
     correction, deviation = learn([layer], rest)
     others = torch.ones(200, dtype=torch.bool)
@@ -79,7 +83,7 @@ def test_deviations_grow_with_the_distance_from_the_anchors() -> None:
 
 
 def test_writes_of_zero_have_no_anchor_and_no_correction() -> None:
-    layer = choose_anchors(torch.arange(5), torch.zeros(5, 24), residual=1.0, degree=3, count=3)
+    layer = chosen(torch.arange(5), torch.zeros(5, 24), residual=1.0, degree=3, count=3)
     assert not len(layer.chosen)
     correction, deviation = learn([layer], torch.ones(5).double())
     assert not bool(correction.any())

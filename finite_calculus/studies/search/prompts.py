@@ -125,7 +125,7 @@ def _labelled(task: Task, index: int, text: str, answer: str, tokenizer: Any) ->
     ids, _ = message_tokens(f"Prompt {task}-{index:03d}", text, (), "", tokenizer)
     tokens = dict(zip(LABELS, label_tokens(text, tokenizer), strict=True))
     (other,) = set(LABELS) - {answer}
-    return SearchPrompt(task, index, ids, tokens[answer], tokens[other])
+    return SearchPrompt(task, index, ids, tokens[answer], tokens[other])  # pyright: ignore[reportArgumentType]
 
 
 def _reviews(data: Sst2, index: int, seed: int) -> tuple[str, str]:

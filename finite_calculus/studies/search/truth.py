@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -69,13 +70,19 @@ class Truth:
         return len(np.intersect1d(predicted, self.order_of_truth[:count])) / count
 
     def regret(self, predictor: str) -> float:
-        """What the predicted best lacks of the largest effect, as a share of it."""
-        best = _descending(self.keys(predictor))[0]
-        return float(1 - self.size[best] / self.size.max())
+        """What the predicted best lacks of the largest effect, as a share of it.
+
+        Executed beside what the calibration knows already, for the prediction that has it.
+        """
+        best = self.size[_descending(self.keys(predictor))[0]]
+        if predictor == "corrected":
+            best = max(best, self.size[~self.unknown].max(initial=0.0))
+        return float(1 - best / self.size.max())
 
     def rank_correlation(self, predictor: str) -> float:
         """Spearman's, of predicted and executed sizes."""
-        return float(spearmanr(self.keys(predictor), self.size).statistic)
+        result: Any = spearmanr(self.keys(predictor), self.size)
+        return float(result.statistic)
 
     def signs(self, predictor: str) -> float:
         """The share of right signs among effects above rounding."""

@@ -40,7 +40,7 @@ def run_prompt(
     margin = {"answer": prompt.answer, "versus": prompt.versus}
     instrument.forget()
     with _timed(seconds, "capture"):
-        plain = instrument.capture(ids, **margin)
+        plain = instrument.capture(ids, **margin)  # pyright: ignore[reportArgumentType]
     with _timed(seconds, "score"):
         prepared = prepare_search(plain)
         exact = prepared.score()
