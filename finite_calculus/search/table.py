@@ -13,6 +13,7 @@ from torch import Tensor
 from finite_calculus.certificate import Certificate
 from finite_calculus.models import Capture, Edit
 from finite_calculus.models.edits import Edits, as_tuple
+from finite_calculus.models.words import short_repr
 from finite_calculus.search.beyond import Calibrated, Downstream
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Part:
 
     `layers` holds the layer of every row for listed edits, and of every row of the grid otherwise.
     """
+
+    __repr__ = short_repr
 
     layers: Int[Tensor, " layers"]
     tokens: Int[Tensor, "groups members"] | None
@@ -114,6 +117,8 @@ class ScoreTable:
     is there after `certify_table`, `downstream` with a capture that has curvature and after `calibrate`.
     """
 
+    __repr__ = short_repr
+
     capture: Capture
     text: tuple[str, ...]
     parts: tuple[Part, ...]
@@ -127,6 +132,12 @@ class ScoreTable:
     def __len__(self) -> int:
         """Number of candidates."""
         return self.effect.shape[0]
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the prompt coloured by effect, and the first rows."""
+        from finite_calculus.search.html import table_html
+
+        return table_html(self)
 
     @cached_property
     def layer(self) -> Int[Tensor, " rows"]:
