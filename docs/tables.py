@@ -141,11 +141,65 @@ def headline() -> list[str]:
     ]
 
 
+def search_recall() -> list[str]:
+    """What each predictor would have found, over all executed candidates of each model."""
+    shown = (
+        "recall of 10",
+        "recall of 100",
+        "regret",
+        "Spearman",
+        "right signs",
+        "MAE, effects ≥ 0.1",
+    )
+    return _search_lines("ranking", shown)
+
+
+def search_time() -> list[str]:
+    """Time to find the largest effects over that of executing everything, set-up charged."""
+    shown = ("set-up", "executed for 95% of 10", "time for 95% of 10", "executed for 100% of 100",
+             "time for 95% of 100", "time for 100% of 100")  # fmt: skip
+    return _search_lines("time", shown)
+
+
+def search_layers() -> list[str]:
+    """How many times nearer than the exact write alone, by layer, over large effects."""
+    lines = [
+        "| model | layers | upper two thirds | second order ≥ 3 × nearer there | anchors ≥ 3 × nearer there "
+        "| least, second order | least, anchors |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for model in _searched():
+        rows = [row for row in search_rows(model, "layers") if int(row["effects ≥ 0.1"])]
+        third = len(rows) / 3
+        nearer = [
+            [(int(row["layer"]), float(row[f"times lower, {name}"])) for row in rows]
+            for name in ("second order", "anchors")
+        ]
+        counts = [
+            str(sum(layer >= third and ratio >= 3 for layer, ratio in each)) for each in nearer
+        ]
+        least = [f"{min(ratio for _, ratio in each):.3g}" for each in nearer]
+        upper = sum(int(row["layer"]) >= third for row in rows)
+        lines.append("| " + " | ".join((model, str(len(rows)), str(upper), *counts, *least)) + " |")
+    return lines
+
+
+def search_trust() -> list[str]:
+    """Marks and bands on prompts that chose nothing."""
+    shown = ("wrong signs", "of them marked", "right signs", "of them marked too",
+             "effects within the 95 % band")  # fmt: skip
+    return _search_lines("trust", shown)
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "speed": speed,
     "tightness": tightness,
     "joint-kv": joint_kv,
     "headline": headline,
+    "search-recall": search_recall,
+    "search-time": search_time,
+    "search-layers": search_layers,
+    "search-trust": search_trust,
 }
 
 
@@ -162,17 +216,8 @@ def audit_records() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 @functools.cache
 def joint_rows(archive: str) -> list[dict[str, Any]]:
     """What the table of an archive shows, by task and layer, numbers in full."""
-    with tempfile.TemporaryDirectory() as made:
-        command = ["summary", f"results/joint-kv/{archive}", "--out", made, "--quiet"]
-        subprocess.run(
-            [sys.executable, "-m", "finite_calculus", *command],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=True,
-            capture_output=True,
-        )
-        names = ("coverage", "paired", "interaction")
-        errors, pairs, interactions = (_read(Path(made) / f"{name}.csv") for name in names)
+    names = ("coverage", "paired", "interaction")
+    errors, pairs, interactions = (_summary("joint-kv", archive)[name] for name in names)
     below = {(r["task"], r["layer"], r["comparator"]): float(r["reduction %"]) for r in pairs}
     return [
         {
@@ -186,6 +231,54 @@ def joint_rows(archive: str) -> list[dict[str, Any]]:
         }
         for row, interaction in zip(errors, interactions, strict=True)
     ]
+
+
+def search_rows(model: str, table: str) -> list[dict[str, str]]:
+    """A table of the search study's archive of a model."""
+    return _summary("search", model)[table]
+
+
+def _searched() -> list[str]:
+    """Models whose every candidate was executed."""
+    return sorted(
+        path.parent.name for path in (ROOT / "results" / "search").glob("*/manifest.json")
+    )
+
+
+def _search_lines(table: str, shown: tuple[str, ...]) -> list[str]:
+    """Columns of a table for every model, the first one beside the model."""
+    first = next(iter(search_rows(_searched()[0], table)[0]))
+    lines = [
+        "| " + " | ".join(("model", first, *shown)) + " |",
+        "|---|---|" + "---:|" * len(shown),
+    ]
+    for model in _searched():
+        for row in search_rows(model, table):
+            cells = (_figure(row[name]) for name in shown)
+            lines.append("| " + " | ".join((model, row[first], *cells)) + " |")
+    return lines
+
+
+def _figure(text: str) -> str:
+    """A cell of a CSV in four digits, whole numbers in full."""
+    if not text:
+        return "–"
+    return f"{int(text):,}" if text.isdigit() else f"{float(text):.4g}"
+
+
+@functools.cache
+def _summary(study: str, archive: str) -> dict[str, list[dict[str, str]]]:
+    """The tables that `summary` makes of an archive, by name."""
+    with tempfile.TemporaryDirectory() as made:
+        command = ["summary", f"results/{study}/{archive}", "--out", made, "--quiet"]
+        subprocess.run(
+            [sys.executable, "-m", "finite_calculus", *command],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+        )
+        return {path.stem: _read(path) for path in Path(made).glob("*.csv")}
 
 
 def _benchmarks() -> list[dict[str, Any]]:

@@ -17,8 +17,8 @@ from finite_calculus.search.block import Block
 from finite_calculus.search.table import ScoreTable
 from finite_calculus.search.writes import layer_writes
 
-# One in so many candidates of a layer is an anchor.
-ANCHOR_SHARE = 40
+# One in so many candidates of a layer is an anchor, and at least a few.
+ANCHOR_SHARE, LEAST_ANCHORS = 40, 8
 
 
 def with_downstream(table: ScoreTable, blocks: Sequence[Block] = ()) -> ScoreTable:
@@ -46,7 +46,7 @@ def with_downstream(table: ScoreTable, blocks: Sequence[Block] = ()) -> ScoreTab
                 norm,
                 residual=residual,
                 degree=2 if bend is None else 3,
-                count=-(-len(part.rows) // ANCHOR_SHARE),
+                count=max(LEAST_ANCHORS, -(-len(part.rows) // ANCHOR_SHARE)),
             )
         )
     # What the highest known order leaves open, as large as that order times the size.

@@ -107,14 +107,22 @@ def _layers(prompts: Sequence[Truth]) -> Table:
 
 
 def _layers_and_kinds(prompts: Sequence[Truth]) -> Table:
-    rows = []
-    for number in sorted({int(n) for p in prompts for n in p.seconds}):
-        for kind in sorted({int(k) for p in prompts for k in np.unique(p.columns["kind"])}):
-            errors = [_error(prompts, name, layer=number, kind=kind) for name in EFFECTS]
-            rows.append((number, kind, *errors))
+    layers = 1 + max(int(n) for p in prompts for n in p.seconds)
+    kinds = 1 + max(int(p.columns["kind"].max()) for p in prompts)
+    counts, sums = np.zeros(layers * kinds), np.zeros((len(EFFECTS), layers * kinds))
+    for p in prompts:
+        place = (p.columns["layer"].astype(int) * kinds + p.columns["kind"])[p.unknown]
+        counts += np.bincount(place, minlength=layers * kinds)
+        for number, name in enumerate(EFFECTS):
+            errors = p.errors(name)[p.unknown]
+            sums[number] += np.bincount(place, errors, minlength=layers * kinds)
+    rows = tuple(
+        (*divmod(place, kinds), *(float(total) for total in sums[:, place] / counts[place]))
+        for place in np.flatnonzero(counts).tolist()
+    )
     columns = ("layer", "kind", *(NAMES[name] for name in EFFECTS))
     title = "Mean absolute errors by layer and kind of edit"
-    return Table("kinds", title, columns, tuple(rows), only_csv=True)
+    return Table("kinds", title, columns, rows, only_csv=True)
 
 
 def _trust(prompts: Sequence[Truth]) -> Table:
@@ -158,7 +166,7 @@ def _time(prompts: Sequence[Truth]) -> Table:
         word
         for count in TOPS
         for share in SHARES
-        for word in (f"executed for {share:.0%} of {count}", "time")
+        for word in (f"executed for {share:.0%} of {count}", f"time for {share:.0%} of {count}")
     ]
     note = (
         f"Candidates are executed in predicted order until the share of the executed top is among them: a "
@@ -188,28 +196,19 @@ def _costs(prompts: Sequence[Truth]) -> Table:
     return Table("costs", "What a search costs", columns, tuple(rows), note)
 
 
-def _chosen(
-    truth: Truth, *, layer: int | None = None, kind: int | None = None, large: bool = False
-) -> np.ndarray:
+def _chosen(truth: Truth, *, layer: int | None = None, large: bool = False) -> np.ndarray:
     chosen = truth.unknown
     if layer is not None:
         chosen = chosen & (truth.columns["layer"] == layer)
-    if kind is not None:
-        chosen = chosen & (truth.columns["kind"] == kind)
     return chosen & (truth.size >= LARGE) if large else chosen
 
 
 def _error(
-    prompts: Sequence[Truth],
-    predictor: str,
-    *,
-    layer: int | None = None,
-    kind: int | None = None,
-    large: bool = False,
+    prompts: Sequence[Truth], predictor: str, *, layer: int | None = None, large: bool = False
 ) -> float:
     """The mean error of all chosen candidates of all prompts; NaN where there is none."""
     errors = np.concatenate(
-        [p.errors(predictor)[_chosen(p, layer=layer, kind=kind, large=large)] for p in prompts]
+        [p.errors(predictor)[_chosen(p, layer=layer, large=large)] for p in prompts]
     )
     return float(errors.mean()) if len(errors) else float("nan")
 

@@ -64,9 +64,19 @@ class Truth:
             return np.where(self.unknown, predicted, self.size)
         return predicted
 
+    @cached_property
+    def _orders(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def order(self, predictor: str) -> np.ndarray:
+        """All candidates by predicted size."""
+        if predictor not in self._orders:
+            self._orders[predictor] = _descending(self.keys(predictor))
+        return self._orders[predictor]
+
     def recall(self, predictor: str, count: int) -> float:
         """The share of the executed top that is in the predicted top of the same length."""
-        predicted = _descending(self.keys(predictor))[:count]
+        predicted = self.order(predictor)[:count]
         return len(np.intersect1d(predicted, self.order_of_truth[:count])) / count
 
     def regret(self, predictor: str) -> float:
@@ -74,7 +84,7 @@ class Truth:
 
         Executed beside what the calibration knows already, for the prediction that has it.
         """
-        best = self.size[_descending(self.keys(predictor))[0]]
+        best = self.size[self.order(predictor)[0]]
         if predictor == "corrected":
             best = max(best, self.size[~self.unknown].max(initial=0.0))
         return float(1 - best / self.size.max())
@@ -111,7 +121,8 @@ class Truth:
     def reach(self, predictor: str, count: int, share: float) -> tuple[int, float]:
         """Executions, and seconds with the set-up, until the share of the top is among the executed."""
         known = ~self.unknown if predictor == "corrected" else np.zeros_like(self.unknown)
-        order = np.lexsort((-self.keys(predictor), ~known))
+        order = self.order(predictor)
+        order = np.concatenate([order[known[order]], order[~known[order]]])
         place = np.empty(len(order), dtype=int)
         place[order] = np.arange(len(order))
         needed = np.sort(place[self.order_of_truth[:count]])[math.ceil(share * count) - 1] + 1
