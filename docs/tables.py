@@ -169,8 +169,8 @@ def search_layers() -> list[str]:
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for model in _searched():
-        rows = [row for row in search_rows(model, "layers") if int(row["effects ≥ 0.1"])]
-        third = len(rows) / 3
+        every = search_rows(model, "layers")
+        rows, third = [row for row in every if int(row["effects ≥ 0.1"])], len(every) / 3
         nearer = [
             [(int(row["layer"]), float(row[f"times lower, {name}"])) for row in rows]
             for name in ("second order", "anchors")

@@ -90,10 +90,13 @@ def _layers(prompts: Sequence[Truth]) -> Table:
     rows, upper = [], []
     for number in numbers:
         count = sum(int(_chosen(p, layer=number, large=True).sum()) for p in prompts)
+        if not count:
+            rows.append((number, 0, *[None] * 5))
+            continue
         errors = [_error(prompts, n, layer=number, large=True) for n in EFFECTS[-3:]]
         ratios = [errors[0] / each for each in errors[1:]]
         rows.append((number, count, *errors, *ratios))
-        if number >= len(numbers) / 3 and count:
+        if number >= len(numbers) / 3:
             upper.append(ratios)
     columns = ("layer", f"effects ≥ {LARGE}", *(f"MAE, {NAMES[n]}" for n in EFFECTS[-3:]),
                "times lower, second order", "times lower, anchors")  # fmt: skip
