@@ -20,7 +20,9 @@ def summary_files(saved: SavedRun) -> dict[str, bytes]:
     head = f"{saved.settings.title}, run {saved.fingerprint[:12]}"
     if not saved.study.repeatable:
         head += " (timings: another run gives other numbers)"
-    if not saved.complete:
+    if saved.part:
+        head += f" (A PART: {saved.part})"
+    elif not saved.complete:
         head += " (INCOMPLETE: not every unit is finished)"
     failed = failure_words(saved.records.rows(CheckRow))
     if failed:

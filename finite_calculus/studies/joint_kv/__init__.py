@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from finite_calculus.harness.subjects import ModelSubject
     from finite_calculus.tasks.pairs import PairTokens
 
-_AUDIT = "audit"  # the table of checks in the first version
+# The table of checks in the first version, and a column that it did not have.
+_AUDIT, _SECOND = "audit", "predicted_second"
 
 
 class JointKV(Study["JointKVSettings", "PairTokens"]):
@@ -86,11 +87,16 @@ class JointKV(Study["JointKVSettings", "PairTokens"]):
     def upgrade(
         self, settings: JointKVSettings, tables: Mapping[str, pa.Table]
     ) -> Mapping[str, pa.Table]:
-        """The audit of the first version as checks."""
-        if _AUDIT not in tables:
-            return tables
-        others = {name: table for name, table in tables.items() if name != _AUDIT}
-        return {**others, CHECKS: checks_of_audit(tables[_AUDIT])}
+        """The audit of the first version as checks; its records lack the second order."""
+        upgraded = {name: table for name, table in tables.items() if name != _AUDIT}
+        if _AUDIT in tables:
+            upgraded[CHECKS] = checks_of_audit(tables[_AUDIT])
+        records = tables.get("records")
+        if records is not None and _SECOND not in records.column_names:
+            upgraded["records"] = records.append_column(
+                _SECOND, pa.nulls(records.num_rows, pa.float64())
+            )
+        return upgraded
 
 
 STUDY = JointKV()
