@@ -1,17 +1,12 @@
 """The tables of the pages, each a function from saved records to lines of Markdown."""
 
-import csv
-import functools
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+import study_tables
+from archives import ROOT, derived
+
 # Archives of the joint study that the pages show, with the names that they give to models.
 ARCHIVES = {
     "smollm2-135m-instruct": "SmolLM2-135M",
@@ -146,6 +141,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "tightness": tightness,
     "joint-kv": joint_kv,
     "headline": headline,
+    **study_tables.TABLES,
 }
 
 
@@ -159,20 +155,10 @@ def audit_records() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return audits, sweeps
 
 
-@functools.cache
 def joint_rows(archive: str) -> list[dict[str, Any]]:
     """What the table of an archive shows, by task and layer, numbers in full."""
-    with tempfile.TemporaryDirectory() as made:
-        command = ["summary", f"results/joint-kv/{archive}", "--out", made, "--quiet"]
-        subprocess.run(
-            [sys.executable, "-m", "finite_calculus", *command],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=True,
-            capture_output=True,
-        )
-        names = ("coverage", "paired", "interaction")
-        errors, pairs, interactions = (_read(Path(made) / f"{name}.csv") for name in names)
+    tables = derived(f"joint-kv/{archive}")
+    errors, pairs, interactions = (tables[name] for name in ("coverage", "paired", "interaction"))
     below = {(r["task"], r["layer"], r["comparator"]): float(r["reduction %"]) for r in pairs}
     return [
         {
@@ -194,11 +180,6 @@ def _benchmarks() -> list[dict[str, Any]]:
 
 def _missed(row: dict[str, Any]) -> bool:
     return row["target"] is not None and row["ratio"] < row["target"]
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def _error(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The paper's standalone form: `python -m finite_calculus.studies.joint_kv --device cpu --batch 32 --out DIR`.
+"""The paper's standalone form, `python -m finite_calculus.studies.joint_kv --batch 32 --out DIR`.
 
 The same as `finite-calculus run joint-kv`, options and all, of the paper's initial single-layer design unless
 `--design` says otherwise.

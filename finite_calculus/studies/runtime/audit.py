@@ -1,14 +1,17 @@
 """Float32 responses against dense ones in float64, and what rounding may put between them.
 
-To first order, summing over heads, edited and unedited bank: a score is off by (width + 4)u·Σ|q||k|·scaling,
-a pull ⟨g, v⟩ by (width + 4)u·Σ|g||v|; probabilities follow twice the error of their scores and the sums over
-the keys. Evaluations that never form the edited softmax have terms of the same sizes, counted once more.
+To first order, summing over heads, edited and unedited bank: a score is off by (width + 6)u·Σ|q||k|·scaling
+and moves the readout by p|⟨g, v − y⟩| of it, a pull ⟨g, v⟩ by (width + 6)u·Σ|g||v|; then come the sums over
+the keys. Evaluations that never form the edited softmax have terms of the same sizes: everything counts
+twice. The sure bound adds all roundings up, the probable one their squares: it is exceeded with probability
+1e-9 by a response whose roundings are independent and centred.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from finite_calculus.models.sum_order import UNIT, Spread
 from finite_calculus.studies.runtime.attention import Inputs, contract, prepare_dense
 
 # Candidates whose edited softmax is held at once.
@@ -21,32 +24,53 @@ def exact_responses(inputs: Inputs) -> Float[Tensor, "strengths candidates"]:
     return torch.cat([prepare_dense(part)(part.strengths) for part in parts], -1)
 
 
-def response_bound(inputs: Inputs) -> Float[Tensor, "strengths candidates"]:
-    """What float32 may be off by in each response."""
-    parts = [_bound(part) for part in inputs.to(torch.float64).portions(_PORTION)]
-    return torch.cat(parts, -1)
+def response_spread(inputs: Inputs) -> Spread:
+    """What float32 may be off by in each response, (strengths, candidates): surely, and probably."""
+    parts = [_spread(part) for part in inputs.to(torch.float64).portions(_PORTION)]
+    return Spread(
+        *(torch.cat([getattr(p, name) for p in parts], -1) for name in ("sure", "square"))
+    )
 
 
-def _bound(inputs: Inputs) -> Tensor:
-    unit = torch.finfo(torch.float32).eps / 2
-    keys, width = inputs.keys.shape[1:]
+def _spread(inputs: Inputs) -> Spread:
     index = inputs.index.expand(inputs.heads, -1, -1)
     scaled = inputs.query * inputs.scaling
 
     def both(vectors: Tensor, bank: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:
         return contract(vectors, bank), contract(vectors, donors.flatten(1, 2)).view(index.shape)
 
-    scores, donor_scores = both(scaled, inputs.keys, inputs.donor_keys)
-    sizes = both(scaled.abs(), inputs.keys.abs(), inputs.donor_keys.abs())
-    pulls, donor_pulls = both(inputs.gradient.abs(), inputs.values.abs(), inputs.donor_values.abs())
-    score_error = (width + 4) * unit * max(float(size.max()) for size in sizes)
-    steps = 2 * score_error + (2 * keys + 2 * width + inputs.heads + 32) * unit
-    baseline = (torch.softmax(scores, -1) * pulls).sum()
-    totals = []
+    parts = (
+        both(scaled, inputs.keys, inputs.donor_keys),
+        both(inputs.gradient, inputs.values, inputs.donor_values),
+        both(scaled.abs(), inputs.keys.abs(), inputs.donor_keys.abs()),
+        both(inputs.gradient.abs(), inputs.values.abs(), inputs.donor_values.abs()),
+    )
+    width = inputs.keys.shape[2]
+    baseline = _readout(*(bank for bank, _ in parts), width).summed(0)
+    totals: list[Spread] = []
     for strength in inputs.strengths.tolist():
-        edited, larger = (old.unsqueeze(1).repeat(1, index.shape[1], 1) for old in (scores, pulls))
-        moved = torch.lerp(edited.gather(2, index), donor_scores, strength)
-        edited.scatter_(2, index, moved)
-        larger.scatter_(2, index, larger.gather(2, index) + strength * donor_pulls)
-        totals.append(2 * steps * ((torch.softmax(edited, -1) * larger).sum((0, -1)) + baseline))
-    return torch.stack(totals)
+        edited = []
+        for bank, donors in parts:
+            rows = bank.unsqueeze(1).repeat(1, index.shape[1], 1)
+            moved = torch.lerp(rows.gather(2, index), donors, strength)
+            edited.append(rows.scatter_(2, index, moved))
+        totals.append((_readout(*edited, width).summed(0) + baseline).times(2))
+    return Spread(*(torch.stack([getattr(t, name) for t in totals]) for name in ("sure", "square")))
+
+
+def _readout(
+    scores: Tensor, pulls: Tensor, score_sizes: Tensor, pull_sizes: Tensor, width: int
+) -> Spread:
+    """Roundings of Σ p⟨g, v⟩ of every head and bank: by its scores, its pulls, and the sums over the keys."""
+    probs = torch.softmax(scores, -1)
+    output = (probs * pulls).sum(-1, keepdim=True)
+    # The scaled query, the product, an interpolation: width + 6 roundings of the terms of a score or pull.
+    by_scores = _several(width + 6, probs * score_sizes * (pulls - output).abs())
+    by_pulls = _several(width + 6, probs * pull_sizes)
+    by_sums = _several(2 * scores.shape[-1] + 32, (probs * pulls.abs()).sum(-1))
+    return by_scores.summed(-1) + by_pulls.summed(-1) + by_sums
+
+
+def _several(count: int, size: Tensor) -> Spread:
+    """So many roundings of numbers of at most this size."""
+    return Spread(count * UNIT * size, count * (UNIT * size).square())

@@ -34,13 +34,15 @@ class Timing(Row):
 class Audit(Row):
     """A method's float32 responses against dense ones in float64, at all strengths.
 
-    `error` and `bound` are of the response that comes closest to its bound; `size` is the largest response.
+    `error` is that of the response that comes closest to its `probable` bound, `bound` the sure one there;
+    `size` is the largest response.
     """
 
     case: str
     method: str
     size: float
     error: float
+    probable: float
     bound: float
 
 

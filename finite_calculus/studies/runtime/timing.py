@@ -16,7 +16,7 @@ def take_turns(
     functions: Mapping[str, Callable[[], Any]],
     *,
     rounds: int = ROUNDS,
-    at_least: float = AT_LEAST,
+    at_least: float | int = AT_LEAST,
     clock: Clock = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Seconds of a call of each function in every round, in which they take turns in random order.
@@ -44,7 +44,7 @@ def finished(function: Callable[[], Any], device: torch.device) -> Callable[[], 
     return waiting
 
 
-def _once(function: Callable[[], Any], at_least: float, clock: Clock) -> float:
+def _once(function: Callable[[], Any], at_least: float | int, clock: Clock) -> float:
     """Seconds per call."""
     calls, start = 0, clock()
     while True:
