@@ -71,7 +71,9 @@ def _quartiles(rows: Sequence[Timing]) -> Table:
 
 def _audit(rows: Sequence[Audit]) -> Table:
     lines = [(row.case, row.method, row.size, row.error, row.probable, row.bound) for row in rows]
-    note = "Float32 responses against dense ones in float64: the one that comes closest to its bounds."
+    note = (
+        "Float32 responses against dense ones in float64: the one that comes closest to its bounds."
+    )
     columns = ("case", "method", "largest response", "error", "probable bound", "sure bound")
     return Table("audit", "Audit of what was timed", columns, tuple(lines), note)
 
