@@ -7,6 +7,8 @@ twice. The sure bound adds all roundings up, the probable one their squares: it 
 1e-9 by a response whose roundings are independent and centred.
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -46,7 +48,7 @@ def _spread(inputs: Inputs) -> Spread:
         both(inputs.gradient.abs(), inputs.values.abs(), inputs.donor_values.abs()),
     )
     width = inputs.keys.shape[2]
-    baseline = _readout(*(bank for bank, _ in parts), width).summed(0)
+    baseline = _readout([bank for bank, _ in parts], width).summed(0)
     totals: list[Spread] = []
     for strength in inputs.strengths.tolist():
         edited = []
@@ -54,14 +56,16 @@ def _spread(inputs: Inputs) -> Spread:
             rows = bank.unsqueeze(1).repeat(1, index.shape[1], 1)
             moved = torch.lerp(rows.gather(2, index), donors, strength)
             edited.append(rows.scatter_(2, index, moved))
-        totals.append((_readout(*edited, width).summed(0) + baseline).times(2))
+        totals.append((_readout(edited, width).summed(0) + baseline).times(2))
     return Spread(*(torch.stack([getattr(t, name) for t in totals]) for name in ("sure", "square")))
 
 
-def _readout(
-    scores: Tensor, pulls: Tensor, score_sizes: Tensor, pull_sizes: Tensor, width: int
-) -> Spread:
-    """Roundings of Σ p⟨g, v⟩ of every head and bank: by its scores, its pulls, and the sums over the keys."""
+def _readout(parts: Sequence[Tensor], width: int) -> Spread:
+    """Roundings of Σ p⟨g, v⟩ of every head and bank: by its scores, its pulls, and the sums over the keys.
+
+    `parts` are scores, pulls, and the absolute values of the terms of both.
+    """
+    scores, pulls, score_sizes, pull_sizes = parts
     probs = torch.softmax(scores, -1)
     output = (probs * pulls).sum(-1, keepdim=True)
     # The scaled query, the product, an interpolation: width + 6 roundings of the terms of a score or pull.

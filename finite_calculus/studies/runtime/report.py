@@ -24,10 +24,10 @@ def _medians(rows: Sequence[Timing]) -> Table:
     for case in dict.fromkeys(row.case for row in rows):
         own = [row for row in rows if row.case == case]
         times = {
-            (mode, method): _spread(own, mode, method)[1]
+            (mode, method): spread[1]
             for mode in MODES
             for method in METHODS
-            if _spread(own, mode, method)
+            if (spread := _spread(own, mode, method))
         }
         ratios = [times[mode, "dense"] / times[mode, "ours"] for mode in MODES]
         charged = [times[mode, method] for mode in MODES[1:] for method in METHODS]
