@@ -17,10 +17,11 @@ from pathlib import Path
 from proofs import coq_check, coq_source
 from proofs.catalogue import entries, find
 from proofs.edges import is_green, stands_on
-from proofs.entry import Entry, Kind, Status
+from proofs.entry import ASSUMPTIONS, Entry, Kind, Status
 from proofs.generated.entries import GeneratedCheck, check_entry, coverage
 from proofs.labels import REQUIRED
 from proofs.ledger_rows import NOT_CHECKED, EntryProof, LedgerRow, judge, theorem_ids
+from proofs.mathematics import mathml
 from proofs.native import RECORDS, read_records, standing
 from proofs.numeric.checks import CHECKS, CheckResult, checks_of
 from proofs.numeric.comparison import DTYPES, ReferenceComparison, run
@@ -157,8 +158,6 @@ def verify(
 
 def explain(label: str) -> Iterator[str]:
     """An entry in full: statement, assumptions, certificates, Coq theorems and functions."""
-    from proofs.entry import ASSUMPTIONS
-
     entry = find(label)
     yield f"{entry.label} ({entry.kind}): {entry.title}"
     yield f"  {entry.text}"
@@ -297,6 +296,13 @@ def _figure_text(figures: Sequence[arithmetic.FigureResult]) -> str:
 
 def _row_json(row: LedgerRow) -> dict[str, object]:
     data = asdict(row)
+    entry = find(row.label)
+    data["text"] = entry.text
+    data["assumptions"] = [ASSUMPTIONS[name] for name in entry.assumptions]
+    for shown, clause in zip(data["clauses"], entry.clauses, strict=True):
+        shown["mathematics"] = [
+            {"name": each.name, "mathml": mathml(each)} for each in clause.statements
+        ]
     data["coq"] = {"status": row.coq, "theorems": list(data.pop("coq_theorems"))}
     data["generated"] = {"cases": row.generated.cases, "bits": row.generated.bits}
     data["native"] = {"status": row.native.status, **data["native"]}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from finite_calculus.harness.checks import CheckRow, failure_words
 from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.figures import Figure
 from finite_calculus.harness.records import SavedRun
 from finite_calculus.harness.tables import Table, as_csv, as_latex, as_markdown
 
@@ -11,6 +12,11 @@ from finite_calculus.harness.tables import Table, as_csv, as_latex, as_markdown
 def report_tables(saved: SavedRun) -> list[Table]:
     """All tables of a study."""
     return list(saved.study.report(saved.settings, saved.records))
+
+
+def report_figures(saved: SavedRun) -> list[Figure]:
+    """All figures of a study."""
+    return list(saved.study.figures(saved.settings, saved.records))
 
 
 def summary_files(saved: SavedRun) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from finite_calculus.harness import (
     Comparison,
+    Figure,
     Plan,
     Policy,
     Records,
@@ -23,6 +24,7 @@ from finite_calculus.harness import (
 )
 from finite_calculus.harness.checks import CHECKS
 from finite_calculus.studies.joint_kv.checks import checks_of_audit
+from finite_calculus.studies.joint_kv.figures import figures
 from finite_calculus.studies.joint_kv.replay import replay_unit
 from finite_calculus.studies.joint_kv.report import report
 from finite_calculus.studies.joint_kv.rows import Intervention
@@ -77,6 +79,10 @@ class JointKV(Study["JointKVSettings", "PairTokens"]):
     def report(self, settings: JointKVSettings, records: Records) -> Iterable[Table]:
         """The paper's tables."""
         return report(settings, records)
+
+    def figures(self, settings: JointKVSettings, records: Records) -> Iterable[Figure]:
+        """Errors, interactions and strengths as they are drawn."""
+        return figures(records)
 
     def replay(
         self, settings: Any, shared: Any, tensors: Any, tables: Tables
