@@ -123,8 +123,8 @@ def test_the_bounds_hold_and_are_of_use() -> None:
     assert expected.shape == spread.sure.shape == (3, 40)
     for method in (dense, sparse, fused):
         assert bool(((method(inputs).double() - expected).abs() <= spread.probable).all())
-    # A thousandth of the usual response is seen by the probable bound.
-    assert float(spread.probable.max()) < 1e-3 * float(expected.abs().median())
+    # The probable bound sees a hundredth of the usual response.
+    assert float(spread.probable.max()) < 1e-2 * float(expected.abs().median())
     assert bool((spread.probable < spread.sure).all())
 
 

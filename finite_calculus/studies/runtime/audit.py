@@ -56,7 +56,7 @@ def _spread(inputs: Inputs) -> Spread:
             rows = bank.unsqueeze(1).repeat(1, index.shape[1], 1)
             moved = torch.lerp(rows.gather(2, index), donors, strength)
             edited.append(rows.scatter_(2, index, moved))
-        totals.append((_readout(edited, width).summed(0) + baseline).times(2))
+        totals.append((_readout(edited, width).summed(0) + baseline).times(2.0))
     return Spread(*(torch.stack([getattr(t, name) for t in totals]) for name in ("sure", "square")))
 
 
