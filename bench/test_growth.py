@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.attention import contractions, draw, read, sparse
+from bench.attention import contractions, read
+from finite_calculus.studies.runtime.attention import draw, sparse
 
 TOKENS = [1024, 4096, 16_384, 65_536, 131_072]
 LONGEST = (131_072, 16_384)
@@ -14,7 +15,7 @@ LONGEST = (131_072, 16_384)
 PEAK = """
 import re, torch
 from pathlib import Path
-from bench.attention import draw, sparse
+from finite_calculus.studies.runtime.attention import draw, sparse
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 with torch.inference_mode():

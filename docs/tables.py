@@ -7,6 +7,7 @@ from typing import Any
 import cache_tables
 import positional_tables
 import search_tables
+import study_tables
 from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
 
 # Archives of the joint study that the pages show.
@@ -165,6 +166,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     **cache_tables.TABLES,
     **positional_tables.TABLES,
     **search_tables.TABLES,
+    **study_tables.TABLES,
 }
 
 
