@@ -50,7 +50,7 @@ def execute(
     outcomes: dict[int, Outcome] = {}
     total = len(counterfactuals)
     with progress_bar(total, quiet=quiet, title="execute", unit="edit") as progress:
-        for layer, numbers, rows in _batches(counterfactuals, batch):
+        for layer, numbers, rows in batches(counterfactuals, batch):
             chunk = [counterfactuals[number] for number in numbers]
             if path == "shared":
                 results = run_shared(prompt, capture, layer, chunk, keep_logits=keep_logits)
@@ -64,7 +64,7 @@ def execute(
     return Execution(tuple(outcomes[number] for number in range(len(counterfactuals))))
 
 
-def _batches(
+def batches(
     counterfactuals: Sequence[tuple[Edit, ...]], batch: int
 ) -> Iterator[tuple[int, list[int], int]]:
     """Layer, numbers of the counterfactuals and rows of each batch; one size for all of a layer."""
@@ -75,12 +75,17 @@ def _batches(
             yield layer, numbers[start : start + rows - 1], rows
 
 
-def _check_options(batch: int, path: str) -> None:
+def check_batch(batch: int) -> None:
+    """Require room for a control and an edited row."""
     if batch < 2:
         raise ValueError(
             f"`batch` must be at least 2, a control and an edited row; got {batch}. "
             f"The control has to sit in the batch that it controls."
         )
+
+
+def _check_options(batch: int, path: str) -> None:
+    check_batch(batch)
     if path not in get_args(Path):
         raise ValueError(
             f"`path` must be an execution path, one of {', '.join(get_args(Path))}; got {path!r}."
