@@ -53,14 +53,18 @@ class Capture:
         """From 0 to the position of the query, the last token."""
         return range(self.ids.shape[0])
 
+    @property
+    def numbers(self) -> list[int]:
+        """The captured layers by their indices in the model."""
+        return [layer.layer for layer in self.layers]
+
     def layer(self, layer: int) -> LayerCapture:
         """The capture of one layer, by its index in the model."""
         for candidate in self.layers:
             if candidate.layer == layer:
                 return candidate
-        numbers = [candidate.layer for candidate in self.layers]
         raise ValueError(
-            f"`layer` must be one of the captured layers {numbers}; got {layer}. "
+            f"`layer` must be one of the captured layers {self.numbers}; got {layer}. "
             f"Name it in `layers` when capturing."
         )
 

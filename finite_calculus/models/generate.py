@@ -14,7 +14,7 @@ from torch import Tensor
 
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, QueryEdit, edited_bank
-from finite_calculus.models.execute import apply_bank, writable
+from finite_calculus.models.execute import attend_edited
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
@@ -67,12 +67,8 @@ def _reader(banks: Mapping[int, tuple[LayerCapture, LayerBank]]):
         readers = min(queries, keys - layer.keys.shape[1] + 1)
         if readers < 1:
             return output
-        last = writable(_last_queries(call, readers))
-        for row in range(call.query.shape[0]):
-            apply_bank(last, row, layer, bank)
-        edited, _ = site.eager(
-            site.module, last.query, last.key, last.value, last.mask, **last.options
-        )
+        rows = dict.fromkeys(range(call.query.shape[0]), (layer, bank))
+        edited = attend_edited(site, _last_queries(call, readers), rows)
         return torch.cat([output[:, :-readers], edited], 1)
 
     return observe

@@ -7,7 +7,7 @@ effect raises the objective.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -103,7 +103,7 @@ def as_objective(objective: Any) -> Objective:
     if isinstance(objective, Objective):
         return objective
     if callable(objective):
-        return OfLogits(objective)
+        return OfLogits(cast("Callable[[Tensor], Tensor]", objective))
     raise TypeError(
         f"`objective` must be a Margin, LogProbability, Divergence or a function of logits; got "
         f"{type(objective).__name__}."

@@ -64,14 +64,18 @@ class Passage:
     logits: Float[Tensor, "read vocabulary"]
     layers: tuple[tuple[LayerCapture, ...], ...]
 
+    @property
+    def numbers(self) -> list[int]:
+        """The captured layers by their indices in the model."""
+        return [captures[0].layer for captures in self.layers]
+
     def queries(self, layer: int) -> tuple[LayerCapture, ...]:
         """The captures of a layer at the queries that see edits."""
         for captures in self.layers:
             if captures[0].layer == layer:
                 return self.reading(captures)
-        numbers = [captures[0].layer for captures in self.layers]
         raise ValueError(
-            f"`layer` must be one of the passage's layers {numbers}; got {layer}. "
+            f"`layer` must be one of the passage's layers {self.numbers}; got {layer}. "
             f"Name it in `layers` when capturing the passage."
         )
 

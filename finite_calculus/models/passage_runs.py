@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from finite_calculus.models.baseline import block_state, skipping
 from finite_calculus.models.edits import Edit, Edits, as_counterfactuals, edited_bank
-from finite_calculus.models.execute import apply_bank, batches, check_batch, writable
+from finite_calculus.models.execute import attend_edited, batches, check_batch
 from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.outcomes import Outcome
@@ -126,16 +126,13 @@ def _run_batch(
     tensors: dict[str, Tensor] = {}
     kernels: list[Kernels | None] = []
 
+    edited = {row: (own[row - 1][-1], bank) for row, bank in enumerate(banks, start=1)}
+
     def observe(where: Site, call: AttentionCall, output: Tensor) -> Tensor:
         if where is not site:
             return output
         kernels.append(Kernels.of_call(site.projection, call))
-        edited = writable(call)
-        for row, (queries, bank) in enumerate(zip(own, banks, strict=True), start=1):
-            apply_bank(edited, row, queries[-1], bank)
-        read, _ = site.eager(
-            site.module, edited.query, edited.key, edited.value, edited.mask, **edited.options
-        )
+        read = attend_edited(site, call, edited)
         output = output.clone()
         output[:, places] = read[:, places]
         heads = call.query.shape[1]

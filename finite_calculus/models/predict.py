@@ -77,12 +77,15 @@ def increments(layer: LayerCapture, bank: LayerBank) -> Increments:
 
     Under a softcap d is the change of the capped scores, which is not additive over bands.
     """
-    query, keys = layer.query.double(), layer.keys.double()
+    query, keys, own = layer.query.double(), layer.keys.double(), layer.values.double()
+    if bank.keys.shape[0] != keys.shape[0]:
+        # An edit of some heads of a group: every head has keys and values of its own.
+        keys, own = repeat_groups(keys, layer.heads), repeat_groups(own, layer.heads)
     moved = bank.keys.double() - keys
     d = head_products(query, moved) + head_products(bank.query.double() - query, keys + moved)
     d = d * layer.scaling
     if layer.softcap is not None:
         d = capped_change(head_products(query, keys) * layer.scaling, d, layer.softcap)
     d = d + bank.bias.double()
-    values = repeat_groups(bank.values.double() - layer.values.double(), layer.heads)
+    values = repeat_groups(bank.values.double() - own, layer.heads)
     return Increments(null_sink(d, layer.sinks), null_sink(values, layer.sinks, dim=-2))

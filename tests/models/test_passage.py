@@ -17,7 +17,6 @@ from finite_calculus.models import (
     ScaleValues,
     attach,
     compare_all,
-    passage_runs,
 )
 from finite_calculus.models.objectives import as_objective
 from finite_calculus.models.tiny import tiny_model
@@ -47,7 +46,7 @@ def checks(edits, outcomes):
 def battery(layer, donor):
     return [
         Delete(layer, (16,)),
-        ScaleValues(layer, (15, 16), 0.5),
+        ScaleValues(layer, (15, 16), 0.5, heads=(0, 4)),
         Odds(layer, (17,), 4.0, heads=(1,)),
         (Delete(layer, (14,)), Odds(layer, (15,), 0.5)),
         Replace(layer, (15, 16), donor.queries(layer)[-1]),
@@ -70,7 +69,7 @@ def test_every_query_that_reads_an_edit_writes_what_is_predicted(tiny, ids, fami
 
 
 def test_an_edit_that_one_query_misses_breaks_the_bound(instrument, ids, monkeypatch) -> None:
-    genuine = passage_runs.apply_bank
+    genuine = execute.apply_bank
 
     def last_alone(call, row, layer, bank):
         before = call.mask[row, :, :-1].clone()
@@ -79,7 +78,7 @@ def test_an_edit_that_one_query_misses_breaks_the_bound(instrument, ids, monkeyp
 
     passage = instrument.passage(ids, LogProbability(ANSWER))
     edits = [Delete(1, (16,))]
-    monkeypatch.setattr(passage_runs, "apply_bank", last_alone)
+    monkeypatch.setattr(execute, "apply_bank", last_alone)
     local = checks(edits, instrument.execute_passage(passage, edits))
     assert [check.within_bound for check in local] == [False, False, False, True]
 

@@ -11,12 +11,12 @@ from finite_calculus.models.edits.base import (
     Edits,
     Tokens,
     attended_tokens,
+    by_groups_of,
     register,
     replace_columns,
     require_finite,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
-from finite_calculus.models.words import short_repr
 
 
 @runtime_checkable
@@ -35,8 +35,6 @@ class Replace(Edit):
 
     `donor` is the capture of a prompt of equal token length, or its capture of the same layer.
     """
-
-    __repr__ = short_repr
 
     by_column: ClassVar[bool] = True
 
@@ -96,5 +94,5 @@ class Replace(Edit):
         there = there[:, columns]
         if self.strength == 1:
             return there
-        here = here[:, places]
+        here, there = here[:, places], by_groups_of(here, there)
         return here + self.strength * (there - here)
