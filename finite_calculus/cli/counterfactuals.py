@@ -111,7 +111,7 @@ def execute_passage(
         numbers = [f"{x:+.4f}" for x in (predicted.effect, second, outcome.effect)]
         worst = max(local, key=lambda check: check.error / max(check.bound, 1e-300))
         shown.append([text, *numbers, *local_cells(worst)])
-        executed = {"effect": outcome.effect, "value": outcome.value}
+        executed: dict[str, Any] = {"effect": outcome.effect, "value": outcome.value}
         executed["local"] = [asdict(check) for check in local]
         rows.append(
             {"edit": text, "effect": predicted.effect, "second": second, "executed": executed}

@@ -218,7 +218,7 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
             "--objective must be one of",
         ),
         (
-            ["execute", *ASKED, *"--prompt AB --edit delete:1:1 --together --readers 2".split()],
+            ["execute", *ASKED, "--edit", "delete:1:1", "--together", "--readers", "2"],
             "--together takes the margin",
         ),
         (
