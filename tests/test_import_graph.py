@@ -21,7 +21,8 @@ BESIDE = ("bench", "docs", "tests", "training")
 # A package may import those that stand before it in one of these lines. "core" are the files directly in
 # finite_calculus/; the other names without a folder of their own are folders in it.
 LINES = (
-    "core provenance models tasks checkpoints native_checks search cache harness studies cli entry",
+    "core provenance expressions models tasks checkpoints native_checks "
+    "search cache harness report studies cli entry",
     "core provenance proofs cli entry",
 )
 BEFORE: dict[str, set[str]] = {}

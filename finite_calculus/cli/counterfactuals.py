@@ -14,7 +14,7 @@ from finite_calculus.cli.question import (
     headline,
     or_refuse,
     show,
-    token,
+    sides,
 )
 from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells, row_entry, show_rows
 
@@ -25,18 +25,24 @@ _OBJECTIVES = ("margin", "log-probability", "divergence")
 
 
 def check(
-    objective: str, answer: str, versus: str, readers: str | None, together: bool, curvature: int
+    objective: str,
+    answer: str | None,
+    versus: str | None,
+    readers: str | None,
+    together: bool,
+    curvature: int,
 ) -> None:
     """Refuse options that do not go together, before anything is loaded."""
     if objective not in _OBJECTIVES:
         raise typer.BadParameter(
             f"--objective must be one of {', '.join(_OBJECTIVES)}; got {objective!r}."
         )
-    needed = {"margin": 2, "log-probability": 1, "divergence": 0}[objective]
-    for name, text, place in (("answer", answer, 1), ("versus", versus, 2)):
-        if bool(text) != (place <= needed):
-            state = "needed" if place <= needed else "not taken"
-            raise typer.BadParameter(f"--{name} is {state} with --objective {objective}.")
+    if objective == "margin" and (answer is None) != (versus is None):
+        raise typer.BadParameter("give both --answer and --versus, or neither.")
+    if objective == "log-probability" and (answer is None or versus is not None):
+        raise typer.BadParameter("--objective log-probability takes --answer and no --versus.")
+    if objective == "divergence" and (answer is not None or versus is not None):
+        raise typer.BadParameter("--objective divergence takes neither --answer nor --versus.")
     if together and (objective != "margin" or readers is not None):
         raise typer.BadParameter("--together takes the margin at the last query alone.")
     if curvature and (together or objective != "margin" or readers is not None):
@@ -139,9 +145,9 @@ def _objective(instrument: "Instrument", question: Question, name: str) -> Any:
     if name == "divergence":
         return Divergence()
     if name == "log-probability":
-        return instrument.log_probability(question.answer)
+        return instrument.log_probability(question.answer or "")
     vocabulary = instrument.model.config.get_text_config(decoder=True).vocab_size
-    pair = token(question.answer), token(question.versus)
+    pair = sides(question, instrument)
     return margin(*pair, vocabulary=vocabulary, tokenizer=instrument.tokenizer)
 
 

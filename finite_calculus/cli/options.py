@@ -27,6 +27,12 @@ Chat = Annotated[
 ]
 Answer = Annotated[str, typer.Option(help="One token, as text or #ID; positive is towards it.")]
 Versus = Annotated[str, typer.Option(help="The token it is compared with, as text or #ID.")]
+OptionalAnswer = Annotated[
+    str | None, typer.Option(help="One token, as text or #ID; the likeliest unless given.")
+]
+OptionalVersus = Annotated[
+    str | None, typer.Option(help="The token it is compared with; the second likeliest.")
+]
 Curvature = Annotated[
     int,
     typer.Option(min=0, help="Predict to second order, along so many directions; 0 for first."),

@@ -32,8 +32,8 @@ class Question:
     prompt: str | None
     prompt_file: Path | None
     chat: bool
-    answer: str
-    versus: str
+    answer: str | None
+    versus: str | None
     layers: str
     device: str
     quiet: bool
@@ -81,6 +81,7 @@ def attached(question: Question) -> "Iterator[tuple[Instrument, tuple[int, ...]]
 def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
     """The model attached and the prompt captured; a mistake in the options ends the command."""
     with attached(question) as (instrument, layers):
+        answer, versus = or_refuse(lambda: sides(question, instrument))
         more = f", then {question.curvature} directions of each layer twice" * (
             question.curvature > 0
         )
@@ -88,13 +89,28 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         capture = or_refuse(
             lambda: instrument.capture(
                 question.text,
-                answer=token(question.answer),
-                versus=token(question.versus),
+                answer=answer,
+                versus=versus,
                 layers=layers,
                 curvature=question.curvature,
             )
         )
         yield instrument, capture
+
+
+def sides(question: Question, instrument: "Instrument") -> "tuple[int | str, int | str]":
+    """The two tokens that are compared; the two likeliest ones where neither was given."""
+    if question.answer is not None and question.versus is not None:
+        return token(question.answer), token(question.versus)
+    if question.answer is not None or question.versus is not None:
+        raise ValueError("give both --answer and --versus, or neither.")
+    from finite_calculus.models.margins import prompt_ids
+
+    size = instrument.model.config.get_text_config(decoder=True).vocab_size
+    ids = prompt_ids(question.text, vocabulary=size, tokenizer=instrument.tokenizer)
+    first, second = instrument.prompt(ids).run_last()[0].topk(2).indices.tolist()
+    question.answer, question.versus = f"#{first}", f"#{second}"
+    return first, second
 
 
 def prompt_text(question: Question) -> str:

@@ -169,11 +169,12 @@ class _EditCommand(TyperCommand):
 def execute(
     edit: Annotated[list[str], typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")],
     answer: Annotated[
-        str, typer.Option(help="One token, as text or #ID; with log-probability any text.")
-    ] = "",
+        str | None,
+        typer.Option(help="One token, as text or #ID; with log-probability any text."),
+    ] = None,
     versus: Annotated[
-        str, typer.Option(help="The token a margin is compared with, as text or #ID.")
-    ] = "",
+        str | None, typer.Option(help="The token a margin is compared with, as text or #ID.")
+    ] = None,
     objective: Annotated[
         str,
         typer.Option(
@@ -247,8 +248,8 @@ def _family(
     text = in_chat(question, instrument.tokenizer, text)
     donor = instrument.capture(
         text,
-        answer=token(question.answer),
-        versus=token(question.versus),
+        answer=token(str(question.answer)),
+        versus=token(str(question.versus)),
         layers=[layer.layer for layer in capture.layers],
     )
     if len(donor.ids) != len(capture.ids):

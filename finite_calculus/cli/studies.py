@@ -89,6 +89,13 @@ def summary(
             callback=writable_folder,
         ),
     ] = None,
+    first: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="A part of an unfinished run: so many units of its last stage, from the first.",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the tables of a run as Markdown, LaTeX and CSV, from its records only.
@@ -99,13 +106,13 @@ def summary(
     from finite_calculus.harness.records import read_saved
     from finite_calculus.harness.summary import write_summary
 
-    saved = _or_stop(lambda: read_saved(directory))
+    saved = _or_stop(lambda: read_saved(directory, first=first))
     written = _or_stop(lambda: write_summary(saved, out or directory / "summary"))
     if not quiet:
         print(written[0].read_text())
     print(f"wrote {len(written)} files to {written[0].parent}")
     if archive is not None:
-        manifest = _or_stop(lambda: write_archive(directory, archive))
+        manifest = _or_stop(lambda: write_archive(directory, archive, first=first))
         print(f"wrote the archive {manifest.parent}")
 
 

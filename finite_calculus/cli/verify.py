@@ -67,7 +67,8 @@ def verify(
         terminal.print(_table(report))
         terminal.print(
             "clauses: proved symbolically, then those that Coq alone proves or that were not checked\n"
-            "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost"
+            "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost\n"
+            "native: largest error over its bound in the newest preflight of this very code, and its model"
         )
     _print_failures(report)
     coq_missing = require_coq and report.coq_status != "checked"
@@ -95,6 +96,7 @@ def _table(report) -> Table:
     table.add_column("also", overflow="fold", ratio=1)
     for column in ("kind", "proof", "clauses", "Coq", "bits", "float64", "float32"):
         table.add_column(column, no_wrap=True)
+    table.add_column("native", overflow="fold")
     for row in report.rows:
         theorems = f" ({len(row.coq_theorems)})" if row.coq_theorems else ""
         table.add_row(
@@ -107,9 +109,17 @@ def _table(report) -> Table:
             str(row.reference_bits or row.generated.bits or "–"),
             _numeric_text(row.float64),
             _numeric_text(row.float32),
+            _native_text(row.native),
             style="bold red" if row.failures else None,
         )
     return table
+
+
+def _native_text(native) -> str:
+    """The worst over its bound in the newest record of this code, and the model."""
+    if native.worst_over_bound is None:
+        return "–" if native.status == "none" else native.status
+    return f"{native.worst_over_bound:.2f} {native.record}"
 
 
 def _clause_text(row) -> str:
@@ -149,6 +159,7 @@ def _summary_line(report) -> str:
         f"{s['clauses_coq_only']} in Coq only, {s['clauses_not_checked']} not checked, "
         f"{s['clauses_unproved']} not proved; references generated "
         f"{s['references_generated']}/{s['references_required']}; "
+        f"native checks {s['native_checked']}/{s['native_checks']}; "
         f"labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
         f"{s['mutants']}; {s['figures']}; {_seconds(report)}"
     )

@@ -7,18 +7,19 @@ or by `instrument.close()` where there is no block, or when the last reference t
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from finite_calculus.models.capture import Capture, take_capture
 from finite_calculus.models.edits import Edit, Edits
 from finite_calculus.models.execute import Path, execute
-from finite_calculus.models.generate import installed_edits
+from finite_calculus.models.generate import installed_edits, installed_rows
 from finite_calculus.models.install import Installation, check_installed
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import margin, prompt_ids
@@ -29,6 +30,7 @@ from finite_calculus.models.passage_runs import PassageOutcome, execute_passage
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
+from finite_calculus.models.second_order import second_terms
 from finite_calculus.models.several import SeveralOutcome, execute_several
 from finite_calculus.models.spans import span
 from finite_calculus.models.support import UnsupportedModelError, supported
@@ -192,6 +194,14 @@ class Instrument:
         prompt = self.prompt(passage.ids, queries=passage.ids.shape[0] - passage.start)
         return second_order(prompt, passage, passage.predict(edits))
 
+    def second_terms(
+        self, capture: Capture, writes: Mapping[int, Float[Tensor, "_ model"]]
+    ) -> dict[int, Float[Tensor, " writes"]]:
+        """½ ΔoᵀHΔo of writes by layer, downstream of a capture (see `models.second_order`)."""
+        prompt = self.prompt(capture.ids)
+        _check_same_model(capture.layers, prompt.prefix)
+        return second_terms(prompt, capture.margin, writes)
+
     def installed(
         self, capture: Capture, edits: Edit | Sequence[Edit]
     ) -> AbstractContextManager[None]:
@@ -199,6 +209,13 @@ class Instrument:
         self._check_attached()
         several = (edits,) if isinstance(edits, Edit) else tuple(edits)
         return installed_edits(self.support.sites, capture, several)
+
+    def installed_rows(
+        self, capture: Capture, rows: Sequence[Sequence[Edit]]
+    ) -> AbstractContextManager[None]:
+        """A block in which each row of a batch that continues the prompt has edits of its own."""
+        self._check_attached()
+        return installed_rows(self.support.sites, capture, rows)
 
     def span(self, prompt: str, text: str, *, occurrence: int = 0) -> tuple[int, ...]:
         """Token indices of a text inside a prompt."""

@@ -4,7 +4,7 @@ Tensors are kept in the float32 in which the model used them; algebra converts t
 values stay in their physical groups and are repeated over heads only when a readout is formed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -151,6 +151,14 @@ class LayerCapture:
                 f"{self.layer} holds; got {token!r}. Negative indices are not wrapped."
             )
         return token - self.first
+
+    def columns(self, tokens: Sequence[int]) -> Int[Tensor, " tokens"]:
+        """Key columns of token indices, each as `column` has it."""
+        held = self.tokens
+        for token in tokens:
+            if isinstance(token, bool) or token not in held:
+                self.column(token)
+        return torch.tensor(tokens) - self.first
 
     def query_map(
         self,

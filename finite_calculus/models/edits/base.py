@@ -145,7 +145,7 @@ class Edit:
             raise ValueError(
                 f"`tokens` of {type(self).__name__} must name at least one token; got none."
             )
-        return torch.tensor([layer.column(token) for token in self.tokens])
+        return layer.columns(self.tokens)
 
 
 Edits = Edit | tuple[Edit, ...]

@@ -51,8 +51,8 @@ class Odds(Edit):
         """log(multiplier) as `apply` rounds it, unless heads are named."""
         if self.heads is not None:
             return None
-        bias = self.apply(layer, layer.bank()).bias
-        return bias[0, layer.column(self.tokens[0])].double().reshape(1)
+        one = replace(self, tokens=self.tokens[:1])
+        return one.apply(layer, layer.bank(one.columns(layer))).bias[0].double()
 
     @classmethod
     def examples(cls, layer: LayerCapture, donor: LayerCapture) -> Sequence[Edits]:
