@@ -203,3 +203,10 @@ def repeat_groups(
     """Each group's tensor once per head that reads it, in the order of the heads."""
     groups = values.shape[0]
     return values.unsqueeze(1).expand(-1, heads // groups, -1, -1).flatten(0, 1)
+
+
+def by_groups_of(
+    bank: Float[Tensor, "banked keys width"], tensor: Float[Tensor, "groups some width"]
+) -> Float[Tensor, "banked some width"]:
+    """Keys or values of groups as a bank holds them: of groups, or of every head."""
+    return tensor if tensor.shape[0] == bank.shape[0] else repeat_groups(tensor, bank.shape[0])

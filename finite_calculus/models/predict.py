@@ -14,7 +14,13 @@ from finite_calculus.deletion import deletion_response
 from finite_calculus.joint import JointResponse, decompose
 from finite_calculus.margin import project
 from finite_calculus.models.edits import Edits, edited_bank
-from finite_calculus.models.layer import LayerBank, LayerCapture, head_products, repeat_groups
+from finite_calculus.models.layer import (
+    LayerBank,
+    LayerCapture,
+    by_groups_of,
+    head_products,
+    repeat_groups,
+)
 from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.softcap import capped_change
 from finite_calculus.models.words import short_repr
@@ -90,10 +96,9 @@ def increments(layer: LayerCapture, bank: LayerBank) -> Increments:
 
     Under a softcap d is the change of the capped scores, which is not additive over bands.
     """
-    query, keys, own = layer.query.double(), layer.keys.double(), layer.values.double()
-    if bank.keys.shape[0] != keys.shape[0]:
-        # An edit of some heads of a group: every head has keys and values of its own.
-        keys, own = repeat_groups(keys, layer.heads), repeat_groups(own, layer.heads)
+    # An edit of some heads of a group gives every head keys and values of its own.
+    query, keys = layer.query.double(), by_groups_of(bank.keys, layer.keys).double()
+    own = by_groups_of(bank.values, layer.values).double()
     moved = bank.keys.double() - keys
     d = head_products(query, moved) + head_products(bank.query.double() - query, keys + moved)
     d = d * layer.scaling

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from finite_calculus.models.layer import LayerBank, LayerCapture, repeat_groups
+from finite_calculus.models.layer import LayerBank, LayerCapture, by_groups_of, repeat_groups
 from finite_calculus.models.words import short_repr
 
 Tokens = tuple[int, ...]
@@ -280,11 +280,6 @@ def replace_columns(
 
 def _with_columns(before: Tensor, places: Tensor, new: Tensor | None) -> Tensor:
     return before if new is None else before.index_copy(1, places, by_groups_of(before, new))
-
-
-def by_groups_of(bank: Tensor, tensor: Tensor) -> Tensor:
-    """Keys or values of groups as a bank holds them: of groups, or of every head."""
-    return tensor if tensor.shape[0] == bank.shape[0] else repeat_groups(tensor, bank.shape[0])
 
 
 def require_finite(edit: Edit, name: str) -> None:

@@ -11,12 +11,11 @@ from finite_calculus.models.edits.base import (
     Edits,
     Tokens,
     attended_tokens,
-    by_groups_of,
     register,
     replace_columns,
     require_finite,
 )
-from finite_calculus.models.layer import LayerBank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture, by_groups_of
 
 
 @runtime_checkable
