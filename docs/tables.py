@@ -157,12 +157,37 @@ def headline() -> list[str]:
     ]
 
 
+def passages() -> list[str]:
+    """Edits that several queries see, by thirds of the layers of one checkpoint."""
+    name = "smollm2-135m-instruct"
+    saved = json.loads((ROOT / "results" / "passages" / f"{name}.json").read_text(encoding="utf-8"))
+    lines = [
+        f"| {name}, seen by the queries of | layers | edits | signs agree | Σ\\|error\\| / Σ\\|executed\\| "
+        "| readouts beyond their bound | nearest, error over bound |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for title, rows in saved["passages"].items():
+        third = -(-(1 + max(row["layer"] for row in rows)) // 3)
+        for first in range(0, 3 * third, third):
+            own = [row for row in rows if first <= row["layer"] < first + third]
+            error = sum(abs(row["predicted"] - row["executed"]) for row in own)
+            lines.append(
+                f"| {title} | {first}–{first + third - 1} | {len(own)} "
+                f"| {sum(row['predicted'] * row['executed'] > 0 for row in own)} "
+                f"| {error / sum(abs(row['executed']) for row in own):.2f} "
+                f"| {sum(row['beyond'] for row in own)} of {sum(row['queries'] for row in own)} "
+                f"| {max(row['nearest'] for row in own):.3f} |"
+            )
+    return lines
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "speed": speed,
     "tightness": tightness,
     "joint-kv": joint_kv,
     "joint-every-layer": every_layer,
     "headline": headline,
+    "passages": passages,
     **cache_tables.TABLES,
     **positional_tables.TABLES,
     **search_tables.TABLES,
