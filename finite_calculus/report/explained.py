@@ -7,11 +7,7 @@ from finite_calculus.harness.figures import Figure, Panel, Series
 
 def workflow() -> str:
     """The way of an edit from construction to execution, as SVG."""
-    return (
-        files("finite_calculus.report")
-        .joinpath("assets", "workflow.svg")
-        .read_text(encoding="utf-8")
-    )
+    return Path(__file__).with_name("assets").joinpath("workflow.svg").read_text(encoding="utf-8")
 
 
 def _geometry() -> Figure:
