@@ -4,10 +4,21 @@ One file per command; importing it registers the command. Heavy imports wait ins
 that `--help` answers at once.
 """
 
-from finite_calculus.cli import audit, cache, native, search, steering, studies, verify
+from finite_calculus.cli import audit, cache, native, repair, search, steering, studies, verify
 from finite_calculus.cli.app import app
 
-__all__ = ["app", "audit", "cache", "main", "native", "search", "steering", "studies", "verify"]
+__all__ = [
+    "app",
+    "audit",
+    "cache",
+    "main",
+    "native",
+    "repair",
+    "search",
+    "steering",
+    "studies",
+    "verify",
+]
 
 
 def main() -> None:
