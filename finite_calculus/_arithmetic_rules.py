@@ -101,6 +101,13 @@ def _reversed_div(func: Callable, args: tuple, kwargs: dict) -> Tracked:
     return args[0].reciprocal() * args[1]
 
 
+def _sum_remainder(func: Callable, args: tuple, kwargs: dict) -> Tracked:
+    """What a rounded sum lacks is itself a number: it moves as the sum does, and has no error of its own."""
+    value = func(*map_tree(plain, args))
+    *_, x_error, y_error = operands(args, value.dtype)
+    return wrap(value, (x_error + y_error) * UPWARDS)
+
+
 def sum_residual(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
     """|x + y − fl(x + y)|, which the two-sum of Knuth gives exactly where it does not overflow itself.
 
@@ -194,4 +201,5 @@ RULES: dict[str, Callable] = {
     "clamp": _clamp,
     "abs": _absolute,
     "to": _to,
+    "sum_remainder": _sum_remainder,
 }

@@ -27,7 +27,11 @@ def floating(name: str, tensor: Tensor) -> None:
             f"`{name}` must be float64 or float32; got {tensor.dtype}. "
             f"Half precision has no derived error bound here: convert with .float() or .double()."
         )
-    # Autocast leaves float64 alone.
+    no_autocast(tensor)
+
+
+def no_autocast(tensor: Tensor) -> None:
+    """Require that autocast takes no product of this type to half precision; it leaves float64 alone."""
     if tensor.dtype is torch.float32 and _autocast(tensor.device.type):
         raise RuntimeError(
             f"Autocast must be off for float32: it would take products to half precision; it is on for "
@@ -91,18 +95,23 @@ def same_dtype(**tensors: Tensor) -> None:
         )
 
 
-def finite(name: str, tensor: Tensor, *, attended: Tensor | None = None) -> None:
-    """Require finite entries, at the attended keys if a mask is given."""
+def finite(
+    name: str,
+    tensor: Tensor,
+    *,
+    attended: Tensor | None = None,
+    advice: str = "Pass excluded keys through `mask`, not as infinite scores.",
+) -> None:
+    """Require finite entries, at the attended keys if a mask is given, with advice for that case."""
     # |x| < inf is isfinite in half of the operations; tracked tensors have their own.
     tracked = has_torch_function_unary(tensor)
     fine = torch.isfinite(tensor) if tracked else tensor.abs() < math.inf
     if attended is not None:
         fine = fine | ~attended
     if refuted(fine.all()):
-        where, advice = "", "Remove or replace them: nothing downstream of them is defined."
-        if attended is not None:
-            where = " at the attended keys"
-            advice = "Pass excluded keys through `mask`, not as infinite scores."
+        where = " at the attended keys"
+        if attended is None:
+            where, advice = "", "Remove or replace them: nothing downstream of them is defined."
         raise ValueError(
             f"`{name}` must be finite{where}; got {int((~fine).sum())} NaN or infinite of "
             f"{fine.numel()} entries. {advice}"

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus._transforms import refuted
+from finite_calculus._units import product
 from finite_calculus.readout import Readout, evaluate, relative_scores
 
 # Entries that one chunk of candidates may hold at a time.
@@ -55,7 +56,7 @@ def total_of(readout: Readout, included: Bool[Tensor, "sets keys"]) -> Total:
     parts = []
     for some in included.split(chunk(readout.probs.numel())):
         weights, log_mass, present = normalised(scores, attended & some)
-        parts.append(Total(log_mass, torch.matmul(weights, readout.offsets), present))
+        parts.append(Total(log_mass, product(weights, readout.offsets), present))
     return joined(parts)
 
 

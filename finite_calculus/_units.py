@@ -2,7 +2,9 @@
 
 import torch
 from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function_variadic
 
+from finite_calculus import _checks
 from finite_calculus.rounding import value_of
 
 
@@ -21,3 +23,20 @@ def pivot_within_range(pivot: Tensor, vectors: Tensor) -> Tensor:
     numbers = value_of(vectors).detach()
     lowest, highest = torch.aminmax(numbers, dim=-2, keepdim=True)
     return pivot.clamp(highest.clamp(min=0) - most, lowest.clamp(max=0) + most)
+
+
+def sum_remainder(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
+    """x + y − total without any error, for a total that is x + y rounded (Knuth's two-sum).
+
+    The total counts as a mere number: the remainder has the error and the derivatives of the sum.
+    """
+    if has_torch_function_variadic(x, y):
+        return handle_torch_function(sum_remainder, (x, y), x, y, total)
+    part = total - x
+    return (x - (total - part)) + (y - part)
+
+
+def product(matrix: Tensor, other: Tensor) -> Tensor:
+    """A matrix product in the type of its operands, which autocast would not leave it."""
+    _checks.no_autocast(other)
+    return torch.matmul(matrix, other)

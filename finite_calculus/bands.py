@@ -10,9 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.joint import key_response
-from finite_calculus.readout import Readout, evaluate, relative_scores, weigh
+from finite_calculus.readout import Readout, evaluate, weigh
 from finite_calculus.response import (
     Reallocation,
+    exact_sum,
     reallocate,
     relative_increments,
 )
@@ -42,8 +43,7 @@ def band_interaction(
     crossed = _crossed(first, second)
     coupling = crossed.sum(-1, keepdim=True)
     gentle = (moved <= _MOVED) & (coupling.abs() <= _COUPLED)
-    exponent = readout.log_probs + first.log_ratio + second.log_ratio
-    joint = torch.exp(torch.where(gentle, exponent, 0.0))
+    joint = _joint(first, second, gentle)
     excess = crossed - joint * (coupling / (1 + torch.where(gentle, coupling, 0.0)))
     closed = 2 * weigh(torch.where(readout.attended, excess, 0.0), readout.half_centred)
     swap = _mass(first) < _mass(second)
@@ -73,25 +73,35 @@ def _crossed(first: Reallocation, second: Reallocation) -> Tensor:
     """p·x·z with x = expm1(t_b), z = expm1(t_c): the larger factor is taken together with p."""
     swap = first.log_ratio < second.log_ratio
     larger = torch.where(swap, second.change, first.change)
-    smaller = torch.where(swap, first.log_ratio, second.log_ratio)
-    return larger * torch.expm1(smaller.clamp(max=_LARGEST))
+    return larger * torch.expm1(_smaller(first, second))
+
+
+def _joint(first: Reallocation, second: Reallocation, where: Tensor) -> Tensor:
+    """p(1 + x)(1 + z), the larger factor together with p as well: log p may be far below them all."""
+    swap = first.log_ratio < second.log_ratio
+    smaller = torch.where(where, _smaller(first, second), 0.0)
+    return torch.where(swap, second.probs, first.probs) * torch.exp(smaller)
+
+
+def _smaller(first: Reallocation, second: Reallocation) -> Tensor:
+    swap = first.log_ratio < second.log_ratio
+    return torch.where(swap, first.log_ratio, second.log_ratio).clamp(max=_LARGEST)
 
 
 def _edited(readout: Readout, score_delta: Tensor) -> Readout:
-    """The readout after an edit, scores and increments measured from the key that leads after it.
+    """The readout after an edit, its scores measured from the key that leads after it.
 
     In s + d itself an increment that many keys share would absorb their scores.
     """
-    scores, batch = relative_scores(readout), score_delta.shape[:-1]
-    scores = scores.expand(*batch, readout.keys)
+    batch, most = score_delta.shape[:-1], torch.finfo(score_delta.dtype).max / 2
     attended = readout.attended.expand(*batch, readout.keys)
-    halves = value_of(0.5 * scores + 0.5 * score_delta).detach()
-    leader = torch.where(attended, halves, -torch.inf).argmax(-1, keepdim=True)
-    raised = score_delta - torch.take_along_dim(score_delta, leader, dim=-1)
-    most = torch.finfo(scores.dtype).max
-    moved = (scores - torch.take_along_dim(scores, leader, dim=-1)) + raised.clamp(-most, most)
+    halves = 0.5 * readout.scores, 0.5 * torch.where(attended, score_delta, 0.0)
+    total, lost = exact_sum(readout, *halves)
+    leader = torch.where(attended, value_of(total), -torch.inf).argmax(-1, keepdim=True)
+    moved = (total - torch.take_along_dim(total, leader, dim=-1)).clamp(-most, most)
+    moved = moved + (lost - torch.take_along_dim(lost, leader, dim=-1))
     values = readout.values.expand(*batch, *readout.values.shape[-2:])
-    return evaluate(moved.clamp(-most, most), values, attended)
+    return evaluate(2 * moved.clamp(-most, most), values, attended)
 
 
 def _centred(readout: Readout, direction: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 from finite_calculus import _checks
 from finite_calculus._complement import choose, require_rest
 from finite_calculus._transforms import require_numbers
+from finite_calculus._units import product
 from finite_calculus.margin import norm, project
 from finite_calculus.readout import Readout
 
@@ -51,7 +52,7 @@ def deletion_jacobian(
     removed, probs = _check_removed(readout, removed), readout.probs.unsqueeze(-2)
     heavy = torch.where(removed, probs, 0.0).sum(-1, keepdim=True) > 0.5
     lighter = torch.where(removed ^ heavy, torch.where(heavy, probs, -probs), 0.0)
-    return 2 * torch.matmul(lighter, readout.half_centred)
+    return 2 * product(lighter, readout.half_centred)
 
 
 def select_evictions(

@@ -15,7 +15,7 @@ from torch import Tensor
 from finite_calculus import _checks
 from finite_calculus._anchor import AnchorChange, score_coefficients
 from finite_calculus._transforms import known
-from finite_calculus._units import pivot_within_range
+from finite_calculus._units import pivot_within_range, product
 from finite_calculus.margin import norm
 from finite_calculus.rotary import Rotary, Shift, rotate, score_scaling, shift_amount
 
@@ -112,7 +112,7 @@ def unit_gradient_step(weights: EffectiveWeights) -> Float[Tensor, "*batch input
     """
 
     def energy(matrix: Tensor) -> Tensor:
-        misfit = torch.matmul(weights.features, matrix) - weights.centred
+        misfit = product(weights.features, matrix) - weights.centred
         return (weights.coefficients.unsqueeze(-1) * misfit * misfit).sum() / 2
 
     return -torch.func.grad(energy)(torch.zeros_like(weights.matrix))
@@ -137,7 +137,7 @@ def mean_key_gauge(
 ) -> Float[Tensor, "*batch inputs"]:
     """g = mean of the attended features, the gauge of centred keys k_j − k̄ (Appendix L)."""
     if mask is None:
-        return features.mean(-2)
+        return features.sum(-2) / features.shape[-2]
     _checks.mask_over("mask", mask, features.shape[-2])
     attended = torch.where(mask.unsqueeze(-1), features, 0.0)
     return attended.sum(-2) / mask.sum(-1, keepdim=True)
@@ -187,7 +187,7 @@ def anchor_residual(
     """
     _checks.same_dtype(weights=weights.matrix, anchor=anchor.matrix)
     _require_one_bank(weights, anchor)
-    scores = torch.matmul(weights.features, weights.query_input.unsqueeze(-1)).squeeze(-1)
+    scores = product(weights.features, weights.query_input.unsqueeze(-1)).squeeze(-1)
     change = (weights.coefficients - anchor.coefficients) * scores
     return change.unsqueeze(-1) * weights.centred
 
@@ -202,7 +202,7 @@ def anchor_bound(weights: EffectiveWeights, anchor: EffectiveWeights) -> Float[T
     """
     _require_one_bank(weights, anchor)
     difference = weights.coefficients - anchor.coefficients
-    change = torch.matmul(weights.features.mT, difference.unsqueeze(-1) * weights.centred)
+    change = product(weights.features.mT, difference.unsqueeze(-1) * weights.centred)
     exact = _changed(weights, anchor)
     # Singular values are computed to within this many units of the largest one, norms to fewer.
     slack = 8 * sum(change.shape[-2:]) * torch.finfo(torch.float64).eps
@@ -283,4 +283,4 @@ def _centre(values: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _row_times(row: Tensor, matrix: Tensor) -> Tensor:
-    return torch.matmul(row.unsqueeze(-2), matrix).squeeze(-2)
+    return product(row.unsqueeze(-2), matrix).squeeze(-2)

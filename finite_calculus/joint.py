@@ -93,11 +93,13 @@ def remainder_weights(
 ) -> Float[Tensor, "*lifted keys"]:
     """w_j = p_j(e^{t_j} − 1 − t_j) = p_j t_j² φ2(t_j) ≥ 0 (eq:remainderweights); they sum to KL(p‖p')."""
     moved = reallocate(readout, score_delta)
-    most = torch.finfo(readout.probs.dtype).max
-    t, probs = moved.log_ratio.clamp(-most, most), readout.probs
+    most = torch.finfo(readout.probs.dtype).max / 2
+    half, probs = moved.half_log_ratio, readout.probs
+    t = 2 * half.clamp(-most, most)
     moderate = t.clamp(-1, 1)
     near = probs * (moderate * moderate * phi2(moderate))
-    below = probs * (torch.expm1(t.clamp(max=-1)) - t.clamp(max=-1))
+    # p t from half of t, which may be beyond the largest number where p t is not.
+    below = probs * torch.expm1(t.clamp(max=-1)) - 2 * (probs * half.clamp(max=-0.5))
     above = moved.probs - probs * (1 + t.clamp(min=1))
     return torch.where(t > 1, above, torch.where(t < -1, below, near))
 

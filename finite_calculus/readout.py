@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus._units import pivot_within_range
+from finite_calculus._units import pivot_within_range, sum_remainder
+from finite_calculus.rounding import value_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,8 @@ class Readout:
     `reference` is the dominant key, `offsets` are the values minus the reference key's value, and
     `mean_offset` = y − v_reference; where two values are further apart than the largest number, both are
     measured from another vector instead, so that they are numbers. Keys outside `attended` have
-    probability exactly zero.
+    probability exactly zero. `score_lost` is what rounding took from the scores, where they are themselves
+    differences: an edit may bring such a key back from far below.
     """
 
     scores: Float[Tensor, "*batch keys"]
@@ -34,6 +36,7 @@ class Readout:
     values: Float[Tensor, "*batch keys width"]
     offsets: Float[Tensor, "*batch keys width"]
     mean_offset: Float[Tensor, "*batch width"]
+    score_lost: Float[Tensor, "*batch keys"] | None = None
 
     @property
     def keys(self) -> int:
@@ -138,6 +141,13 @@ def relative_scores(readout: Readout) -> Float[Tensor, "*batch keys"]:
     """Scores measured from the dominant key, which carry no large common part; zero if not attended."""
     top = at_reference(readout, readout.scores, feature_axes=0)
     return _below(top, readout.scores, readout.attended)
+
+
+def lost_of_relative(readout: Readout, relative: Tensor) -> Float[Tensor, "*batch keys"]:
+    """What rounding took from `relative_scores`: those of far keys lack last places of their own score."""
+    top = at_reference(readout, readout.scores, feature_axes=0)
+    lost = sum_remainder(readout.scores, -top, value_of(relative).detach())
+    return torch.where(readout.attended, lost, 0.0)
 
 
 def _below(top: Tensor, scores: Tensor, attended: Tensor) -> Tensor:

@@ -15,41 +15,51 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._units import sum_remainder
 from finite_calculus.readout import Readout, at_reference, weigh
-from finite_calculus.rounding import value_of
+from finite_calculus.rounding import together, value_of
 
 # Between these D = Σ p e^d is near enough to 1 for log1p; elsewhere the direct logarithm is as accurate.
 _NEAR = (0.5, 2.5)
 # Half of an exponent at which exp and expm1 no longer change, in either precision.
 _SATURATED = 1000.0
+_TAKE_OUT = (
+    "To take a key out use a large negative number, which gives the response to its deletion, or "
+    "deletion_response."
+)
+_LEAVE_ALONE = "Give zero where a value does not change."
 
 
 @dataclass(frozen=True, eq=False)
 class Reallocation:
     """How an edit of the scores moves attention (main:normalise).
 
-    `log_ratio` is t = log(p'/p), `probs` are the edited p' and `change` is p' − p, each evaluated on
-    its own.
+    `half_log_ratio` is t/2 for t = log(p'/p), which unlike t itself is always a number, `probs` are the
+    edited p' and `change` is p' − p, each evaluated on its own.
     """
 
-    log_ratio: Float[Tensor, "*batch keys"]
+    half_log_ratio: Float[Tensor, "*batch keys"]
     probs: Float[Tensor, "*batch keys"]
     change: Float[Tensor, "*batch keys"]
+
+    @property
+    def log_ratio(self) -> Float[Tensor, "*batch keys"]:
+        """t = log(p'/p), infinite where it is beyond the largest number."""
+        return 2 * self.half_log_ratio
 
 
 def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> Reallocation:
     """The reallocation of attention by finite score increments (main:normalise).
 
     Accurate for increments of any finite size, down to 1e-300 and up to the largest number, and for such
-    as share a large common part: adding a constant to d leaves t unchanged. `log_ratio` overflows where
-    t does.
+    as share a large common part: adding a constant to d leaves t unchanged.
     """
     shift = _shift(readout, score_delta)
     half = torch.where(readout.attended, shift.half - 0.5 * _log_growth(readout, shift), 0.0)
     # exp(log p + t) would carry the rounding of a large t into the very key that takes over.
     edited = shift.weights / shift.weights.sum(-1, keepdim=True)
     change = _difference(readout.probs, edited, _doubled(half))
-    return Reallocation(2 * half, edited, change)
+    return Reallocation(half, edited, change)
 
 
 def log_ratio(
@@ -115,16 +125,32 @@ def _shift(readout: Readout, score_delta: Tensor) -> _Shift:
     of p or p' themselves. Halves keep sums of the largest numbers within range.
     """
     _check_increments(readout, score_delta)
-    attended, scores = readout.attended, readout.scores
-    before, increments = 0.5 * scores, 0.5 * torch.where(attended, score_delta, 0.0)
-    after = before + increments
+    attended = readout.attended
+    before, increments = 0.5 * readout.scores, 0.5 * torch.where(attended, score_delta, 0.0)
+    after, lost = exact_sum(readout, before, increments)
     lowest = torch.minimum(_below_top(before, attended), _below_top(after, attended))
     anchor = lowest.argmax(-1, keepdim=True)
     half = torch.where(attended, increments - _at(anchor, increments), 0.0)
-    edited = torch.where(attended, (before - _at(anchor, before)) + half, 0.0)
+    edited = (after - _at(anchor, after)) + (lost - _at(anchor, lost))
+    edited = torch.where(attended, edited, 0.0)
     top = _top(edited, attended)
     weights = torch.where(attended, torch.exp(_doubled(edited - top)), 0.0)
     return _Shift(anchor, half, edited, _at(anchor, readout.log_probs), weights, top)
+
+
+def exact_sum(
+    readout: Readout, half_scores: Tensor, half_increments: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Half of s + d in two parts that lose nothing: a mere number, and what rounding took from it.
+
+    A key that was masked by a score of −1e9 comes back with an increment of 1e9 to where it stood.
+    """
+    total = value_of(half_scores + half_increments).detach()
+    lost = sum_remainder(half_scores, half_increments, total)
+    if readout.score_lost is not None:
+        lost = lost + 0.5 * readout.score_lost
+    total, lost = together(total, lost)
+    return total, lost
 
 
 def _below_top(exponents: Tensor, attended: Tensor) -> Tensor:
@@ -175,7 +201,7 @@ def _check_increments(readout: Readout, score_delta: Tensor) -> None:
     _checks.same_dtype(score_delta=score_delta, readout=readout.probs)
     _checks.last_axes("score_delta", score_delta, (readout.keys,), "(..., keys)")
     _checks.broadcastable("score_delta", score_delta.shape[:-1], readout.batch)
-    _checks.finite("score_delta", score_delta, attended=readout.attended)
+    _checks.finite("score_delta", score_delta, attended=readout.attended, advice=_TAKE_OUT)
 
 
 def attended_value_delta(
@@ -188,7 +214,7 @@ def attended_value_delta(
         "value_delta", value_delta, readout.values.shape[-2:], "(..., keys, value width)"
     )
     _checks.broadcastable("value_delta", value_delta.shape[:-2], readout.batch)
-    _checks.finite("value_delta", value_delta, attended=attended)
+    _checks.finite("value_delta", value_delta, attended=attended, advice=_LEAVE_ALONE)
     return torch.where(attended, value_delta, 0.0)
 
 

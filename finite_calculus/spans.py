@@ -16,6 +16,7 @@ from finite_calculus import _checks
 from finite_calculus._complement import Total, chunk, joined, normalised
 from finite_calculus._once import computed_once
 from finite_calculus._transforms import known, number
+from finite_calculus._units import product
 from finite_calculus.readout import Readout, at_reference, freeze, relative_scores
 from finite_calculus.rounding import Tracked
 from finite_calculus.sparse import (
@@ -177,7 +178,7 @@ def _left_by(blocks: _Blocks, starts: Tensor, width: int) -> Total:
 def _summed(scores: Tensor, vectors: Tensor, included: Tensor) -> Total:
     """The included keys of the last axis as one key."""
     weights, log_mass, present = normalised(scores, included)
-    mean = torch.matmul(weights.unsqueeze(-2), vectors).squeeze(-2)
+    mean = product(weights.unsqueeze(-2), vectors).squeeze(-2)
     return Total(log_mass, mean, present)
 
 

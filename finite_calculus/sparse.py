@@ -20,7 +20,14 @@ from finite_calculus._complement import Outside, Total, merged, outside_groups, 
 from finite_calculus._once import computed_once
 from finite_calculus._transforms import known, number, readable, refuted
 from finite_calculus.certificate import divergence, total_variation
-from finite_calculus.readout import Readout, at_reference, evaluate, relative_scores, weigh
+from finite_calculus.readout import (
+    Readout,
+    at_reference,
+    evaluate,
+    lost_of_relative,
+    relative_scores,
+    weigh,
+)
 from finite_calculus.response import finite_response
 from finite_calculus.rounding import Tracked, value_of
 
@@ -114,12 +121,14 @@ class PreparedGroups:
 
     def _build_small_readout(self) -> Readout:
         readout, index = self.source.readout(), self.source.index
-        rest = self._rest(readout)
-        return evaluate(
-            torch.cat([gather(relative_scores(readout), index), rest.log_mass.unsqueeze(-1)], -1),
+        rest, relative = self._rest(readout), relative_scores(readout)
+        small = evaluate(
+            torch.cat([gather(relative, index), rest.log_mass.unsqueeze(-1)], -1),
             torch.cat([gather_vectors(readout.offsets, index), rest.mean.unsqueeze(-2)], -2),
             torch.cat([gather(readout.attended, index), rest.present.unsqueeze(-1)], -1),
         )
+        lost = gather(lost_of_relative(readout, relative), index)
+        return replace(small, score_lost=_zero_for_rest(lost, -1))
 
     def _quotient_suffices(self, score_delta: Tensor, value_delta: Tensor | None) -> bool:
         """Whether the quotient is as good as it gets: no e^d beyond 1/eps, plain shapes, no NaN.
@@ -283,8 +292,12 @@ def _padded(name: str, delta: Tensor, expected: tuple[int, ...], words: str) -> 
     """Increments of the members with a zero for the rest."""
     _checks.floating(name, delta)
     _checks.last_axes(name, delta, expected, words)
-    axis = -len(expected)
-    return torch.cat([delta, torch.zeros_like(delta.narrow(axis, 0, 1))], axis)
+    return _zero_for_rest(delta, -len(expected))
+
+
+def _zero_for_rest(per_member: Tensor, axis: int) -> Tensor:
+    """What belongs to the members, with a zero for the rest."""
+    return torch.cat([per_member, torch.zeros_like(per_member.narrow(axis, 0, 1))], axis)
 
 
 def _require_distinct(groups: Tensor) -> None:

@@ -17,6 +17,7 @@ from finite_calculus.models.edits import Edits, registered_edits
 from finite_calculus.models.edits.base import attended_tokens
 from finite_calculus.models.kernels import Kernels
 from native_checks.budget import margin_budget
+from native_checks.replays import Replay, replays_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,26 @@ class Bench:
     def shared(self) -> Execution:
         """The battery, executed on the fast path."""
         return self.instrument.execute(self.capture, self.edits, batch=self.batch, path="shared")
+
+    @cached_property
+    def replays(self) -> tuple[Replay, ...]:
+        """Every layer's own attention, to be run again on edited tensors."""
+        prompt = self.instrument.prompt(self.ids)
+        return replays_of(prompt, self.capture.layers, self.donor.layers)
+
+    @cached_property
+    def affine_replays(self) -> tuple[Replay, ...]:
+        """Those whose queries are affine in the head input, with scores that are not capped."""
+        return tuple(
+            replay
+            for replay in self.replays
+            if replay.layer.query_weight is not None and replay.layer.softcap is None
+        )
+
+    @property
+    def not_affine(self) -> str:
+        """Why no layer has effective weights, where none has."""
+        return self.capture.layers[0].not_affine or "softcap"
 
     @cached_property
     def budget(self) -> float:

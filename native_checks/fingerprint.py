@@ -3,7 +3,6 @@
 import hashlib
 import json
 import platform
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +10,12 @@ import transformers
 from transformers import PreTrainedModel
 
 import finite_calculus
-import native_checks
 from finite_calculus.checkpoints import origin_of
+from finite_calculus.provenance.digests import digest
+from finite_calculus.provenance.sources import source_digests
+
+# What a preflight runs is all that this reaches.
+ROOTS = ("native_checks.gate",)
 
 
 def fingerprint(model: PreTrainedModel) -> dict[str, str]:
@@ -40,14 +43,8 @@ def fingerprint(model: PreTrainedModel) -> dict[str, str]:
 
 
 def source_hash() -> str:
-    """sha256 over the Python sources of the calculus and its native checks, by relative path."""
-    total = hashlib.sha256()
-    for package in (finite_calculus, native_checks):
-        root = Path(str(package.__file__)).parent
-        for path in sorted(root.rglob("*.py")):
-            total.update(f"{root.name}/{path.relative_to(root).as_posix()}\n".encode())
-            total.update(path.read_bytes())
-    return total.hexdigest()
+    """sha256 over the code that a preflight reaches; comments, docstrings and layout do not count."""
+    return digest(source_digests(dict.fromkeys(ROOTS)))
 
 
 def weights_hash(model: PreTrainedModel) -> str:

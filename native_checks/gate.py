@@ -7,11 +7,13 @@ instrument or the installation is at fault and not the model.
 import dataclasses
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
 from finite_calculus.checkpoints import load, origin_of, require_tokenizer
+from native_checks.fingerprint import ROOTS
 from native_checks.preflight import PreflightReport, preflight
 from native_checks.records import warning_words, write_json
 
@@ -65,8 +67,10 @@ class GateReport:
         return f"gate SHUT by {'; '.join(self.failed)}{warned}"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all records and fingerprints as JSON."""
+        """Write all records and fingerprints as JSON, with the time and the modules that reach their code."""
         record = {
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "roots": ROOTS,
             "passed": self.passed,
             "failed": self.failed,
             "warnings": self.warnings,

@@ -6,40 +6,65 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from finite_calculus.joint import decompose
+from finite_calculus.margin import contract, project
+from finite_calculus.models import LayerCapture
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.support import Site
 from native_checks.bench import Bench
-from native_checks.records import GateCheck, compared
+from native_checks.records import GateCheck, Gathered
 
 # Steps relative to the size of the write, from large against curvature to small against rounding.
 _STEPS = tuple(2.0**-k for k in range(12))
+_REASON = (
+    "difference quotients of m: rounding over h, plus what they change over smaller and larger h"
+)
+_COARSE = "a float32 difference quotient is coarser than the tolerance of a replay"
 
 
 def gradient_matches_differences(bench: Bench) -> GateCheck:
     """⟨g, w⟩ along the gradient itself and along a random direction, at every layer."""
-    apart, bound, reference = [], [], []
+    gathered = Gathered("gradient at the write")
     for layer in bench.capture.layers:
-        site = bench.instrument.support.sites[layer.layer]
         gradient = layer.gradient_write.double()
         draw = torch.Generator().manual_seed(layer.layer)
         noise = torch.randn(gradient.shape, generator=draw, dtype=torch.float64)
         for direction in (gradient / gradient.norm(), noise / noise.norm()):
-            steps = float(layer.write.double().norm()) * torch.tensor(_STEPS, dtype=torch.float64)
-            moves = torch.cat([steps, -steps, torch.zeros(1)]).unsqueeze(-1) * direction
-            margins = _margins_at(bench, site, moves)
-            slope, error = slope_at_zero(steps, margins, bench.budget)
-            apart.append(slope - torch.dot(gradient, direction))
-            # A bound as large as the gradient would let anything pass.
-            bound.append(torch.minimum(error, gradient.norm() / 4))
-            reference.append(slope)
-    return compared(
-        "gradient at the write",
-        torch.stack(apart),
-        torch.stack(bound),
-        torch.stack(reference),
-        "difference quotients of m: rounding over h, plus what they change over smaller and larger h",
-        waived="a float32 difference quotient is coarser than the tolerance of a replay",
-    )
+            _add(gathered, bench, layer, direction, torch.dot(gradient, direction))
+    return gathered.check(_REASON, waived=_COARSE)
+
+
+def predictor_matches_differences(bench: Bench) -> GateCheck:
+    """G(Δy) and G(C_KV) of a joint edit against differences of the margin along the two exact writes.
+
+    G is the margin to first order in the write: what a joint edit is predicted to do downstream, and
+    what the four-cell difference of its margins is. Both are slopes; the size of a write is divided out.
+    """
+    gathered = Gathered("joint predictor")
+    for replay in bench.replays:
+        layer, change = replay.layer, replay.increments(replay.rewritten.bank)
+        parts = decompose(replay.readout, change.scores, change.values)
+        weight, gradient = layer.output_projection.double(), layer.gradient_write.double()
+        for response in (parts.total, parts.interaction):
+            write = project(response, weight)
+            size = write.norm()
+            if float(size) > 0:
+                predicted = contract(response, weight, gradient) / size
+                _add(gathered, bench, layer, write / size, predicted)
+    return gathered.check(_REASON, none="no joint edit changes a write", waived=_COARSE)
+
+
+def _add(
+    gathered: Gathered, bench: Bench, layer: LayerCapture, direction: Tensor, predicted: Tensor
+) -> None:
+    """The slope of the native margin along a direction of the write, beside the predicted one."""
+    site = bench.instrument.support.sites[layer.layer]
+    steps = float(layer.write.double().norm()) * torch.tensor(_STEPS, dtype=torch.float64)
+    moves = torch.cat([steps, -steps, torch.zeros(1)]).unsqueeze(-1) * direction
+    slope, error = slope_at_zero(steps, _margins_at(bench, site, moves), bench.budget)
+    # A bound as large as the gradient would let anything pass.
+    most = layer.gradient_write.double().norm() / 4
+    gathered.add(slope - predicted, torch.minimum(error, most), slope)
 
 
 def slope_at_zero(steps: Tensor, margins: Tensor, budget: float) -> tuple[Tensor, Tensor]:

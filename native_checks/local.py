@@ -15,6 +15,7 @@ from finite_calculus.margin import head_gradient, project
 from finite_calculus.models import (
     Agreement,
     Execution,
+    LayerBank,
     LayerCapture,
     compare_all,
     head_weights,
@@ -83,7 +84,7 @@ def effective_weights_reconstruct(bench: Bench) -> GateCheck:
         return counted(
             "effective weights",
             0,
-            f"none is defined: {bench.capture.layers[0].not_affine or 'softcap'}",
+            f"none is defined: {bench.not_affine}",
         )
     return compared(
         "effective weights",
@@ -220,11 +221,12 @@ def _write(layer: LayerCapture) -> torch.Tensor:
     return write if layer.output_bias is None else write + layer.output_bias.double()
 
 
-def query_share(layer: LayerCapture) -> torch.Tensor:
+def query_share(layer: LayerCapture, bank: LayerBank | None = None) -> torch.Tensor:
     """What the rounding of the native query moved y by: its measured residual, cut off at its bound."""
+    bank = layer.bank() if bank is None else bank
     allowed = query_error(layer)
     residual = (layer.query.double() - affine_query(layer)).clamp(-allowed, allowed)
     query = layer.query.double() - residual
-    moved = layer.readout(dataclasses.replace(layer.bank(), query=query)).output
+    moved = layer.readout(dataclasses.replace(bank, query=query)).output
     # Two float64 readouts: far below anything that float32 rounds.
-    return (moved - layer.readout().output).abs()
+    return (moved - layer.readout(bank).output).abs()

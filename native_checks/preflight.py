@@ -12,13 +12,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
 from finite_calculus.models import attach
 from finite_calculus.models.margins import prompt_ids
 from finite_calculus.models.support import find_sites
-from native_checks import batches, gradients, local, products, structure
+from finite_calculus.models.words import progress_bar
+from native_checks import (
+    batches,
+    entries,
+    gradients,
+    joint,
+    local,
+    positions,
+    products,
+    queries,
+    structure,
+)
 from native_checks.bench import Bench
 from native_checks.fingerprint import fingerprint
 from native_checks.records import GateCheck, counted, refused, warning_words, write_json
@@ -36,6 +46,25 @@ CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     local.score_increments_match,
     local.gradients_relate,
     gradients.gradient_matches_differences,
+    gradients.predictor_matches_differences,
+    joint.replays_are_native,
+    joint.parts_match_cells,
+    joint.leading_term_matches_cells,
+    joint.certificates_hold,
+    joint.sparse_groups_match_cells,
+    joint.matrices_match_cells,
+    queries.projections_match,
+    queries.gradient_steps_reconstruct,
+    queries.anchors_leave_their_residual,
+    queries.requested_ratios_are_native,
+    positions.jacobian_and_remainders,
+    positions.bands_match_cells,
+    positions.mixed_derivative_matches_cells,
+    positions.phase_and_context_match_cells,
+    entries.own_key_carries_its_mass,
+    entries.deletions_match_control,
+    entries.restorations_match_cells,
+    entries.expansions_match_cells,
     batches.full_matches_cached,
     batches.single_matches_batch,
     batches.rows_are_isolated,
@@ -124,12 +153,16 @@ def run_checks(
 ) -> tuple[GateCheck, ...]:
     """Every check in order; one that raises is recorded as failed under its function's name."""
     records: list[GateCheck] = []
-    for check in tqdm(CHECKS, disable=quiet or None, desc=title, unit="check", leave=False):
-        try:
-            result = check(bench)
-        except Exception as error:
-            result = refused(check.__name__.replace("_", " "), error)
-        records += result if isinstance(result, tuple) else (result,)
+    with progress_bar(len(CHECKS), quiet=quiet, title=title, unit="check") as progress:
+        for check in CHECKS:
+            try:
+                result = check(bench)
+            except Exception as error:
+                result = refused(check.__name__.replace("_", " "), error)
+            name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
+            results = result if isinstance(result, tuple) else (result,)
+            records += (dataclasses.replace(record, check=name) for record in results)
+            progress.update()
     return tuple(records)
 
 

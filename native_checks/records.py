@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from torch import Tensor
 # Appendix G's absolute and relative tolerance for native float32, kept beside every derived bound.
 CEILING_ABSOLUTE, CEILING_RELATIVE = 5e-5, 5e-4
 _TINY = torch.finfo(torch.float64).tiny
+# The version of the saved records: raised when a field changes its meaning or goes away.
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,9 @@ class GateCheck:
     Where there is a probable bound beside the sure one, `probable_bound` is it at the entry that comes
     closest to it and `probable_figure` the figure there; `warnings` counts the entries beyond it, which shut
     no gate.
-    `slack` is the median over all entries of the sure bound in units of the difference.
+    `slack` is the median over all entries of the sure bound in units of the difference. `compared` is how
+    many entries there were, None where something else is counted; `check` is the function that made the
+    record, as module.function.
     """
 
     name: str
@@ -45,6 +49,8 @@ class GateCheck:
     probable_figure: float | None = None
     warnings: int = 0
     slack: float | None = None
+    compared: int | None = None
+    check: str = ""
 
     @property
     def within_ceiling(self) -> bool:
@@ -109,6 +115,7 @@ def compared(
         ceiling=float(ceilings[nearest]),
         ceiling_figure=float(apart[nearest]),
         waived=waived,
+        compared=len(apart),
     )
     if probable is None:
         return check
@@ -129,6 +136,28 @@ def _slack(apart: Tensor, bound: Tensor) -> float | None:
     return float((bound[differ] / apart[differ]).median()) if bool(differ.any()) else None
 
 
+@dataclass
+class Gathered:
+    """Differences of one check with their bounds, layer by layer, until all are compared at once."""
+
+    name: str
+    parts: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+
+    def add(self, apart: Tensor, bound: Tensor, reference: Tensor | None = None) -> None:
+        """More differences; the paper's relative tolerance refers to `reference`, if one is given."""
+        reference = torch.zeros_like(apart) if reference is None else reference
+        shape = torch.broadcast_shapes(apart.shape, bound.shape, reference.shape)
+        apart, bound, reference = (x.expand(shape).reshape(-1) for x in (apart, bound, reference))
+        self.parts.append((apart, bound, reference))
+
+    def check(self, reason: str, *, none: str = "", waived: str = "") -> "GateCheck":
+        """The comparison of all of them; where there is none, the record says why."""
+        if not self.parts:
+            return replace(counted(self.name, 0, f"nothing to compare: {none}"), compared=0)
+        apart, bound, reference = (torch.cat(part) for part in zip(*self.parts, strict=True))
+        return compared(self.name, apart, bound, reference, reason, waived=waived)
+
+
 def counted(name: str, violations: int, reason: str) -> GateCheck:
     """A check that admits no violation."""
     return GateCheck(name, float(violations), 0.0, reason, passed=violations == 0)
@@ -146,10 +175,10 @@ def refused(name: str, error: Exception) -> GateCheck:
 
 
 def write_json(record: dict[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write a record, whole or not at all: a temporary file, then a rename."""
+    """Write a record with its schema, whole or not at all: a temporary file, then a rename."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(target.name + ".part")
-    temporary.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    temporary.write_text(json.dumps({"schema": SCHEMA, **record}, indent=1, allow_nan=False) + "\n")
     os.replace(temporary, target)
     return target

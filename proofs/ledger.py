@@ -2,8 +2,9 @@
 
 Rows combine four kinds of evidence: the symbolic certificate of every clause with its exact-rational
 instances, the Coq theorem, both sides of every statement evaluated in Arb and mpmath beside a hand-written
-definition, and the torch function compared with that definition in both precisions. What was not run says
-"not checked"; only what was run and held counts.
+definition, and the torch function compared with that definition in both precisions. A fifth is read and not
+made: what a preflight of this very code found on a model. What was not run says "not checked"; only what was
+run and held counts.
 """
 
 import itertools
@@ -11,15 +12,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from proofs import coq_check, coq_source
 from proofs.catalogue import entries, find
 from proofs.edges import is_green, stands_on
-from proofs.entry import Entry, Kind, Status
+from proofs.entry import ASSUMPTIONS, Entry, Kind, Status
 from proofs.generated.entries import GeneratedCheck, check_entry, coverage
 from proofs.labels import REQUIRED
 from proofs.ledger_rows import NOT_CHECKED, EntryProof, LedgerRow, judge, theorem_ids
-from proofs.native import native_checks_of
+from proofs.mathematics import mathml
+from proofs.native import RECORDS, read_records, standing
 from proofs.numeric.checks import CHECKS, CheckResult, checks_of
 from proofs.numeric.comparison import DTYPES, ReferenceComparison, run
 from proofs.numeric.parallel import Progress, parallel
@@ -32,7 +35,7 @@ MUTANTS = 6
 # Cases of every statement for its generated reference; `python -m proofs.generated` takes more.
 GENERATED = 2
 # Of the JSON: raised when a field changes its meaning or goes.
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Ledger:
             "clauses_unproved": statuses.count(Status.UNPROVED),
             "references_required": len(covered) + len(missing),
             "references_generated": len(covered),
+            "native_checks": sum(bool(row.native.checks) for row in self.rows),
+            "native_checked": sum(row.native.status == "checked" for row in self.rows),
             "coq_theorems": self.coq_theorems,
             "coq_checked": self.coq_checked,
             "coq": self.coq_status,
@@ -103,9 +108,13 @@ def verify(
     jobs: int | None = None,
     with_coq: bool = True,
     with_mutation: bool = True,
+    records: Path = RECORDS,
     progress: Progress = lambda stage, done, total: None,
 ) -> Ledger:
-    """Prove, instantiate, mutate, compile and compare everything, or one entry."""
+    """Prove, instantiate, mutate, compile and compare everything, or one entry.
+
+    `records` is the folder with those of the preflight; only those of the code at hand count.
+    """
     chosen = entries() if only is None else (find(only),)
     jobs = jobs or os.cpu_count() or 1
     clock = _Clock(progress)
@@ -124,8 +133,9 @@ def verify(
         mutants = mutation.combine(report for _, report in reports)
     coq = _coq(with_coq, progress)
     by_label = coq_source.by_label()
+    native = read_records(records)
     rows = tuple(
-        judge(e, proofs[e.label], generated[e.label], results, coq, by_label, figures)
+        judge(e, proofs[e.label], generated[e.label], results, coq, by_label, figures, native)
         for e in chosen
     )
     if only is None:
@@ -148,8 +158,6 @@ def verify(
 
 def explain(label: str) -> Iterator[str]:
     """An entry in full: statement, assumptions, certificates, Coq theorems and functions."""
-    from proofs.entry import ASSUMPTIONS
-
     entry = find(label)
     yield f"{entry.label} ({entry.kind}): {entry.title}"
     yield f"  {entry.text}"
@@ -180,8 +188,12 @@ def explain(label: str) -> Iterator[str]:
     for function in entry.functions:
         names = ", ".join(check.function for check in checks_of(function)) or "none"
         yield f"torch: finite_calculus.{function}; checks: {names}"
-    for name in native_checks_of(entry.names):
+    native = standing(entry.names, read_records())
+    for name in native.checks:
         yield f"native: native_checks.{name}, run by finite-calculus preflight"
+    if native.checks:
+        found = f"{native.record}, worst over bound {native.worst_over_bound}"
+        yield f"native record: {found if native.record else 'none of this code'}"
 
 
 def _stage(
@@ -284,7 +296,14 @@ def _figure_text(figures: Sequence[arithmetic.FigureResult]) -> str:
 
 def _row_json(row: LedgerRow) -> dict[str, object]:
     data = asdict(row)
+    entry = find(row.label)
+    data["text"] = entry.text
+    data["assumptions"] = [ASSUMPTIONS[name] for name in entry.assumptions]
+    for shown, clause in zip(data["clauses"], entry.clauses, strict=True):
+        shown["mathematics"] = [
+            {"name": each.name, "mathml": mathml(each)} for each in clause.statements
+        ]
     data["coq"] = {"status": row.coq, "theorems": list(data.pop("coq_theorems"))}
     data["generated"] = {"cases": row.generated.cases, "bits": row.generated.bits}
-    data["native"] = {"status": row.native, "checks": list(data.pop("native_checks"))}
+    data["native"] = {"status": row.native.status, **data["native"]}
     return data

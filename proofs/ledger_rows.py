@@ -7,7 +7,7 @@ from proofs import coq_check, coq_source
 from proofs.edges import stands_on
 from proofs.entry import Entry, Kind, Status
 from proofs.generated.entries import GeneratedCheck
-from proofs.native import native_checks_of
+from proofs.native import NativeRecord, NativeStanding, standing
 from proofs.numeric.checks import CheckResult, checks_of
 from proofs.printed import arithmetic
 
@@ -52,8 +52,7 @@ class LedgerRow:
     reference_bits: int | None
     float64: Numeric | None
     float32: Numeric | None
-    native: str
-    native_checks: tuple[str, ...]
+    native: NativeStanding
     failures: tuple[str, ...] = ()
     green: bool | None = None
 
@@ -74,6 +73,7 @@ def judge(
     coq: coq_check.CoqReport,
     by_label: dict[str, tuple[str, ...]],
     figures: Sequence[arithmetic.FigureResult],
+    records: Sequence[NativeRecord] = (),
 ) -> LedgerRow:
     """The row of an entry: what was run and held, and a failure for everything that did not."""
     mine = {check.function for function in entry.functions for check in checks_of(function)}
@@ -89,6 +89,11 @@ def judge(
     failures += [f"generated reference: {failure}" for failure in generated.failures]
     clauses = _clauses(entry, proof, coq)
     failures += [f"no proof of: {clause.text}" for clause in clauses if _is_open(clause)]
+    native = standing(entry.names, records)
+    if native.status == "failed":
+        failures.append(
+            f"native: {native.record} is {native.worst_over_bound:.3g} of its bound off"
+        )
     if not clauses:
         failures.append("the entry carries no clause")
     return LedgerRow(
@@ -106,8 +111,7 @@ def judge(
         reference_bits=max((o.tally.reference_bits for o in runs), default=None),
         float64=_numeric(runs, "float64"),
         float32=_numeric(runs, "float32"),
-        native=NOT_CHECKED if native_checks_of(entry.names) else "none",
-        native_checks=native_checks_of(entry.names),
+        native=native,
         failures=tuple(failures),
     )
 

@@ -1,35 +1,150 @@
-"""Which native check of the preflight stands behind an entry, by label.
+"""Which native checks of the preflight stand behind an entry, and what the newest record of them says.
 
-The checks run on a model, with transformers, through `finite-calculus preflight`; the ledger names
-them and reports them as not checked, because it runs without a model.
+The checks run on a model, with transformers, through `finite-calculus preflight`; the ledger runs without
+one and reads what `results/preflight/` holds. A record counts for the code that made it alone: it names the
+modules from which its code is reached, and the hash of that code is formed again. A test runs the checks and
+sees that each calls a function of every entry that it is named for.
 """
 
-_RESPONSES = (
-    "main:response", "main:joint", "main:sparse", "main:score", "main:normalise", "eq:groupdeletion",
-    "eq:kvfactorial", "eq:singlerepair", "eq:jointpredictor", "unlabelled:quantiser",
-)  # fmt: skip
-_EFFECTIVE = (
-    "eq:identity", "main:effective", "eq:features", "eq:gauge", "eq:gradient", "eq:jointmatrix",
-)  # fmt: skip
-_MARGINS = ("main:scorecandidate", "eq:marginprediction", "eq:jointdownstreamfactorial")
-_ROTATIONS = ("main:central", "main:rotation", "main:score", "eq:rotation")
+import functools
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-_CHECKS = {
-    "local.predictions_match_execution": _RESPONSES,
-    "local.effective_weights_reconstruct": _EFFECTIVE,
-    "local.score_increments_match": _ROTATIONS,
-    "local.outputs_replay": ("eq:attention", "eq:projections"),
+from finite_calculus.provenance.digests import digest
+from finite_calculus.provenance.sources import source_digests
+
+RECORDS = Path(__file__).parent.parent / "results" / "preflight"
+
+# By module and function of native_checks.
+CHECKS: Mapping[str, tuple[str, ...]] = {
+    "local.outputs_replay": ("eq:attention",),
     "local.writes_replay": ("eq:attention",),
-    "local.gradients_relate": _MARGINS,
-    "gradients.gradient_matches_differences": _MARGINS,
-}
+    "local.predictions_match_execution": (
+        "main:response", "main:joint", "main:normalise", "eq:groupdeletion",
+        "unlabelled:quantiser",
+    ),
+    "local.effective_weights_reconstruct": (
+        "eq:identity", "main:effective", "eq:features", "eq:gauge",
+    ),
+    "local.score_increments_match": ("main:central", "main:rotation", "main:score", "eq:rotation"),
+    "local.gradients_relate": ("main:scorecandidate", "eq:marginprediction"),
+    "gradients.gradient_matches_differences": ("main:scorecandidate", "eq:marginprediction"),
+    "gradients.predictor_matches_differences": ("eq:jointpredictor", "eq:jointdownstreamfactorial"),
+    "joint.parts_match_cells": ("main:joint", "eq:kvcomponents", "eq:kvfactorial"),
+    "joint.leading_term_matches_cells": ("eq:quadraticinteraction",),
+    "joint.certificates_hold": ("main:certificate", "eq:atplinear"),
+    "joint.sparse_groups_match_cells": ("main:sparse",),
+    "joint.matrices_match_cells": ("eq:jointmatrix",),
+    "queries.projections_match": ("eq:projections",),
+    "queries.gradient_steps_reconstruct": ("eq:gradient", "main:effective"),
+    "queries.anchors_leave_their_residual": ("eq:tokenerror", "eq:bound"),
+    "queries.requested_ratios_are_native": ("main:querycontrol", "eq:querylogodds"),
+    "positions.jacobian_and_remainders": (
+        "eq:phasejacobian", "main:tworemainders", "eq:rhoremainder",
+    ),
+    "positions.bands_match_cells": (
+        "eq:bandinteraction", "unlabelled:band-additivity", "eq:projectedinteraction",
+        "eq:interactionmetric", "needed:band-closed-form",
+    ),
+    "positions.mixed_derivative_matches_cells": ("eq:softmaxmixed",),
+    "positions.phase_and_context_match_cells": ("eq:phasecontent", "unlabelled:signed-projections"),
+    "entries.own_key_carries_its_mass": ("unlabelled:self-mass",),
+    "entries.deletions_match_control": ("unlabelled:deletion-jacobian", "eq:groupdeletion"),
+    "entries.restorations_match_cells": (
+        "eq:singlerepair", "eq:repairbenefit", "eq:repairmetric", "unlabelled:repair-sigmoid",
+    ),
+    "entries.expansions_match_cells": ("unlabelled:repair-expansion",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NativeRecord:
+    """What a preflight of the code at hand found on one model, by check: the worst over its bound."""
+
+    model: str
+    made: str
+    worst: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class NativeStanding:
+    """The native checks of an entry, and the newest record in which all of them compared something."""
+
+    checks: tuple[str, ...]
+    record: str | None = None
+    worst_over_bound: float | None = None
+
+    @property
+    def status(self) -> str:
+        """Whether there are checks, whether a record of this code holds them, and whether they held."""
+        if not self.checks:
+            return "none"
+        if self.worst_over_bound is None:
+            return "not checked"
+        return "checked" if self.worst_over_bound <= 1 else "failed"
 
 
 def native_checks_of(names: tuple[str, ...]) -> tuple[str, ...]:
     """The checks, as module.function of native_checks, of an entry with these names."""
-    return tuple(check for check, labels in _CHECKS.items() if set(labels) & set(names))
+    return tuple(check for check, labels in CHECKS.items() if set(labels) & set(names))
 
 
-def all_native() -> dict[str, tuple[str, ...]]:
-    """Every named check with the labels it stands behind."""
-    return dict(_CHECKS)
+def standing(names: tuple[str, ...], records: Iterable[NativeRecord]) -> NativeStanding:
+    """The checks of an entry with the newest record that has them all; records come newest first."""
+    checks = native_checks_of(names)
+    for record in records if checks else ():
+        if all(check in record.worst for check in checks):
+            worst = max((record.worst[check] for check in checks), key=_nan_first)
+            return NativeStanding(checks, record.model, worst)
+    return NativeStanding(checks)
+
+
+def read_records(folder: Path = RECORDS) -> tuple[NativeRecord, ...]:
+    """The records of the code at hand, newest first; those of other code are left out."""
+    records = [
+        record
+        for file in sorted(folder.glob("*.json"))
+        for record in _records(json.loads(file.read_text(encoding="utf-8")))
+    ]
+    return tuple(sorted(records, key=lambda record: record.made, reverse=True))
+
+
+def _records(data: Mapping[str, Any]) -> Iterator[NativeRecord]:
+    # The model that was asked for stands last, after the tiny ones that every gate runs first.
+    roots = tuple(data.get("roots", ()))
+    for model, report in reversed(list(data.get("models", {}).items())):
+        if roots and report["fingerprint"]["sources"] == code_hash(roots):
+            worst: dict[str, float] = {}
+            for check in report["checks"]:
+                if check["compared"] != 0:
+                    ratio = _over_bound(check)
+                    worst[check["check"]] = max(
+                        ratio, worst.get(check["check"], 0.0), key=_nan_first
+                    )
+            yield NativeRecord(model, data["made"], worst)
+
+
+@functools.cache
+def code_hash(roots: tuple[str, ...]) -> str:
+    """Hash of the code that these modules reach as it is now; that of no code if one is not there."""
+    try:
+        return digest(source_digests(dict.fromkeys(roots)))
+    except (ValueError, ModuleNotFoundError):
+        return ""
+
+
+def _over_bound(check: Mapping[str, Any]) -> float:
+    """The figure in units of its bound, above 1 where the check failed."""
+    figure, bound = check["figure"], check["bound"]
+    if check["at_least"]:
+        figure, bound = bound, figure
+    ratio = figure / bound if bound else (math.inf if figure else 0.0)
+    return ratio if check["passed"] else max(ratio, math.nextafter(1.0, 2.0))
+
+
+def _nan_first(number: float) -> float:
+    return math.inf if math.isnan(number) else number

@@ -99,6 +99,64 @@ def test_sparse_edits_lose_no_digit(dtype: torch.dtype) -> None:
         assert far(spans.response(members), exact) <= allowed(values)
 
 
+def returns(dtype: torch.dtype):
+    """A key that its score had masked, brought back to a stated distance from the others."""
+    for size in sizes(dtype)[1:]:
+        for place in (-5.0, 0.0, 3.0):
+            scores, increments = draw(4, seed=3, dtype=dtype), torch.zeros(4, dtype=dtype)
+            scores[1], increments[1] = place - size, size
+            yield scores + 2, draw(4, 2, seed=7, dtype=dtype), increments
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_key_that_its_score_had_masked_comes_back_without_loss(dtype: torch.dtype) -> None:
+    for scores, values, increments in returns(dtype):
+        exact = change_of(values, *exact_probs(scores, increments))
+        readout, members = fc.freeze(scores, values), increments[None, :3]
+        groups = fc.prepare(readout, torch.arange(3)[None])
+        spans = fc.prepare_spans(fc.read_bank(scores, values), torch.tensor([0]), 3)
+        zero = torch.zeros_like(increments)
+        for name, response in {
+            "finite_response": fc.finite_response(readout, increments),
+            "prepare": groups.response(members),
+            "prepare_spans": spans.response(members),
+            "prepare_singles": fc.prepare_singles(readout).response(increments)[1],
+        }.items():
+            assert far(response, exact) <= allowed(values), name
+        assert fc.band_interaction(readout, increments, zero).abs().max() <= allowed(values)
+        tracked = fc.finite_response(
+            fc.freeze(fc.track(scores), fc.track(values)), fc.track(increments)
+        )
+        assert far(fc.value_of(tracked), exact) <= float(fc.error_of(tracked).max()) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bands_meet_at_a_key_that_the_first_one_brings_back(dtype: torch.dtype) -> None:
+    for scores, values, increments in returns(dtype):
+        second = draw(4, seed=9, dtype=dtype)
+        terms = [change_of(values, *exact_probs(scores, d)) for d in (increments, second)]
+        before = softmax([arb(float(s)) for s in scores])
+        both_moved = [
+            arb(float(s)) + arb(float(d)) + arb(float(e))
+            for s, d, e in zip(scores, increments, second, strict=True)
+        ]
+        joint = change_of(values, before, softmax(both_moved))
+        exact = [x - y - z for x, y, z in zip(joint, *terms, strict=True)]
+        computed = fc.band_interaction(fc.freeze(scores, values), increments, second)
+        assert far(computed, exact) <= 4 * allowed(values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_divergence_is_a_number_where_log_ratios_are_beyond_the_largest(dtype: torch.dtype):
+    most = torch.finfo(dtype).max
+    scores = torch.tensor([0.0, -2.0, 1.0], dtype=dtype)
+    increments = torch.tensor([most, -most / 2, 0.0], dtype=dtype)
+    before, after = exact_probs(scores, increments)
+    truth = sum((p * (p / q).log() for p, q in zip(before, after, strict=True)), arb(0))
+    computed = fc.divergence(fc.freeze(scores, torch.eye(3, dtype=dtype)), increments)
+    assert far(computed / most, [truth / arb(most)]) <= ROUNDINGS * torch.finfo(dtype).eps
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_single_keys_lose_no_digit(dtype: torch.dtype) -> None:
     for scores, values, increments in edits(dtype):
@@ -169,3 +227,18 @@ def test_a_thousand_nearly_equal_keys_lose_no_digit_to_their_number(dtype: torch
     for key, exact in ((0, 20 - normaliser.log()), (1, -normaliser.log())):
         gap = float(abs(arb(float(ratio[key])) - exact).upper())
         assert gap <= ROUNDINGS * torch.finfo(dtype).eps * abs(float(exact.mid()))
+
+
+def test_minus_infinity_is_refused_with_the_way_to_a_deletion() -> None:
+    readout, edit = fc.freeze(draw(3), draw(3, 2)), torch.tensor([-torch.inf, 0.0, 0.0]).double()
+    singles, groups = fc.prepare_singles(readout), fc.prepare(readout, torch.tensor([[0, 1, 2]]))
+    for call in (
+        lambda: fc.finite_response(readout, edit),
+        lambda: fc.band_interaction(readout, edit, edit),
+        lambda: fc.certify(readout, edit, torch.zeros(3, 2).double(), torch.ones(2).double()),
+        lambda: singles.response(edit),
+        lambda: groups.response(edit[None]),
+        lambda: groups.divergence(edit[None]),
+    ):
+        with pytest.raises(ValueError, match="To take a key out use a large negative number"):
+            call()

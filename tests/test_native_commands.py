@@ -57,7 +57,7 @@ def test_an_unknown_model_is_refused_with_the_names_that_are_known() -> None:
 
 
 def test_the_list_of_models_parses_and_pins_the_papers_revisions() -> None:
-    rows = {row["name"]: row for row in json.loads(command("models", "--json").output)}
+    rows = {row["name"]: row for row in json.loads(command("models", "--json").output)["models"]}
     assert rows["embedded"]["here"]
     assert "7ae557604adf67be50417f59c2c2f167def9a775" in json.dumps(rows["qwen2.5-0.5b-instruct"])
 

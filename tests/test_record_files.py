@@ -132,7 +132,7 @@ def test_a_stale_record_is_named_with_the_command_that_makes_it_again(
     assert result.output.splitlines()[-1] == f"2 stale records in {complete}"
     command = f"finite-calculus audit --cases 20 --function phi1 --dtype float64 --seed 3 --out {complete}"
     assert command in result.output
-    rows = json.loads(report.read_text())
+    rows = json.loads(report.read_text())["stale"]
     assert [row["record"] for row in rows] == ["phi1 float64", "phi1 float32"]
     assert rows[0] == {
         "record": "phi1 float64",

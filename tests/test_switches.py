@@ -113,7 +113,7 @@ def test_weights_of_the_remainder_are_summed_as_a_series_up_to_a_log_ratio_of_on
     readout = fc.freeze(draw(3, seed=1), draw(3, 2, seed=2))
     t = torch.tensor([1.0, 1.0 - 2.0**-53, 1.0 + 2.0**-52], dtype=torch.float64)
     # Edited probabilities that do not belong to the log ratios tell which form was used.
-    moved = response.Reallocation(t, torch.zeros(3).double(), torch.zeros(3).double())
+    moved = response.Reallocation(t / 2, torch.zeros(3).double(), torch.zeros(3).double())
     monkeypatch.setattr(joint, "reallocate", lambda *_: moved)
     weights = fc.remainder_weights(readout, torch.zeros(3).double())
     assert (weights > 0).tolist() == [True, True, False]

@@ -1,10 +1,18 @@
-"""Decisions about a cache: what to evict, what to restore, and the text that follows.
+"""Decisions about a cache: what to evict, what to restore, what shrinks, and the text that follows.
 
-Plans are exact for the current query's write at each layer; future queries need their own evaluation.
+Plans are exact for the queries that they were made for, at each layer; later queries need their own
+evaluation.
 """
 
+from finite_calculus.cache.choosing import (
+    GREEDY as GREEDY,
+    Choice as Choice,
+    Chooser as Chooser,
+    Search as Search,
+)
 from finite_calculus.cache.eviction import (
     Eviction as Eviction,
+    divergence as divergence,
     evict as evict,
     execute_evictions as execute_evictions,
 )
@@ -15,8 +23,24 @@ from finite_calculus.cache.generation import (
     generate_rows as generate_rows,
     generate_with as generate_with,
 )
+from finite_calculus.cache.methods import (
+    AttentionMass as AttentionMass,
+    KeyNorm as KeyNorm,
+    Method as Method,
+    ObservationWindow as ObservationWindow,
+    Random as Random,
+    ScoredMethod as ScoredMethod,
+    SinkAndRecent as SinkAndRecent,
+    WriteDistortion as WriteDistortion,
+    WriteGradient as WriteGradient,
+)
+from finite_calculus.cache.protected import Protected as Protected
+from finite_calculus.cache.reduced import ReducedLayer as ReducedLayer
+from finite_calculus.cache.reducing import Reduction as Reduction, reducing as reducing
 from finite_calculus.cache.restoring import (
     Repair as Repair,
     execute_repairs as execute_repairs,
     restore as restore,
 )
+from finite_calculus.cache.watching import watch as watch
+from finite_calculus.cache.window import QueryWindow as QueryWindow

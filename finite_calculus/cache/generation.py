@@ -48,6 +48,13 @@ def generate_with(
     """Continue the prompt greedily by at most `tokens` tokens, without and with the edits installed."""
     if tokens < 1:
         raise ValueError(f"`tokens` must be at least 1; got {tokens}.")
+    config = instrument.model.config.get_text_config(decoder=True)
+    context = getattr(config, "max_position_embeddings", None)
+    if context is not None and len(capture.ids) + tokens > context:
+        raise ValueError(
+            f"`tokens` must fit into the model's context of {context} after the prompt's "
+            f"{len(capture.ids)}; got {tokens}."
+        )
     ordinary = _continue(instrument, capture, tokens)
     if not edits:
         return Continuations(ordinary, ordinary)

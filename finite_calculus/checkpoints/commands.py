@@ -15,7 +15,7 @@ def models_command(*, json: bool = False, cache: Path | None = None) -> None:
     """List the known checkpoints, as a table or as JSON with every pin in full."""
     rows = listing(cache=cache)
     if json:
-        print(encode.dumps([row.as_dict() for row in rows], indent=1))
+        print(encode.dumps({"schema": 1, "models": [row.as_dict() for row in rows]}, indent=1))
         return
     table = Table(box=box.SIMPLE)
     for heading in ("name", "here", "layers", "heads/KV", "width"):

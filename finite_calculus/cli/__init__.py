@@ -4,7 +4,17 @@ One file per command; importing it registers the command. Heavy imports wait ins
 that `--help` answers at once.
 """
 
-from finite_calculus.cli import audit, cache, native, repair, search, steering, studies, verify
+from finite_calculus.cli import (
+    audit,
+    cache,
+    native,
+    repair,
+    report,
+    search,
+    steering,
+    studies,
+    verify,
+)
 from finite_calculus.cli.app import app
 
 __all__ = [
@@ -14,6 +24,7 @@ __all__ = [
     "main",
     "native",
     "repair",
+    "report",
     "search",
     "steering",
     "studies",

@@ -1,6 +1,5 @@
 """`finite-calculus audit`: every function against its derived error bound."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from rich.table import Table
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
 from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.outputs import save_json, writable, writable_folder
 
 # Where the records of this repository are.
 _RECORDS = Path("results/audit")
@@ -32,7 +32,11 @@ def audit(
         int | None, typer.Option(min=1, help="Processes; default: one per core.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the records; finished ones are not repeated.")
+        Path | None,
+        typer.Option(
+            help="Directory for the records; finished ones are not repeated.",
+            callback=writable_folder,
+        ),
     ] = None,
     replay: Annotated[
         str | None,
@@ -49,7 +53,10 @@ def audit(
         ),
     ] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="With --stale: write the list to this file too.")
+        Path | None,
+        typer.Option(
+            "--json", help="With --stale: write the list to this file too.", callback=writable
+        ),
     ] = None,
     exhaustive: Annotated[
         bool,
@@ -129,7 +136,7 @@ def _stale(folder: Path, json_file: Path | None) -> int:
         raise typer.BadParameter(str(error)) from None
     if json_file is not None:
         rows = [asdict(record) for record in records]
-        json_file.write_text(json.dumps(rows, indent=1) + "\n")
+        save_json(json_file, {"stale": rows})
     for record in records:
         print(f"{record.record}: {record.reason}\n  {record.command}")
     print(f"{len(records)} stale records in {folder}")

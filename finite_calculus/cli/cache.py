@@ -14,23 +14,27 @@ from finite_calculus.cli.options import (
     JsonFile,
     Layers,
     Model,
+    OptionalAnswer,
+    OptionalVersus,
     Prompt,
     PromptFile,
     Quiet,
     Versus,
 )
+from finite_calculus.cli.outputs import save_json
+from finite_calculus.cli.progress import Units
 from finite_calculus.cli.question import (
     Question,
     captured,
     described,
     headline,
     or_refuse,
-    save,
     show,
 )
 from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells
 
 if TYPE_CHECKING:
+    from finite_calculus.cache import Eviction
     from finite_calculus.models import Capture, Edit, Instrument
     from finite_calculus.search import LocalCheck
 
@@ -41,17 +45,41 @@ Generate = Annotated[
 
 @app.command()
 def evict(
-    answer: Answer,
-    versus: Versus,
+    answer: OptionalAnswer = None,
+    versus: OptionalVersus = None,
     budget: Annotated[
-        float, typer.Option(min=0, help="Largest ‖Δo‖ of a layer's write, as a fraction of ‖o‖.")
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            min=0, help="Largest ‖Δo‖ of a layer's writes, as a fraction of ‖o‖; 0.01 unless given."
+        ),
+    ] = None,
     absolute: Annotated[
         bool, typer.Option("--absolute", help="The budget is a norm, not a fraction.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option(min=0, help="Evict so many entries of a layer instead.")
+    ] = None,
+    fraction: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Evict this share of a layer instead.")
+    ] = None,
+    window: Annotated[
+        int, typer.Option(min=1, help="Hold the last so many queries to the budget.")
+    ] = 1,
+    over: Annotated[str, typer.Option(help="The worst or the mean of them.")] = "worst",
+    scope: Annotated[
+        str, typer.Option(help="Heads lose entries all together (token), by group, or each (head).")
+    ] = "token",
+    shared: Annotated[
+        bool, typer.Option("--shared", help="One budget or number for all layers together.")
     ] = False,
     protect: Annotated[
         str | None, typer.Option(help="Tokens to keep, as in 0,5-9; the last one always is.")
     ] = None,
+    protect_first: Annotated[int, typer.Option(min=0, help="Keep so many first tokens.")] = 0,
+    protect_last: Annotated[int, typer.Option(min=0, help="Keep so many last tokens.")] = 1,
+    protect_ends: Annotated[
+        float, typer.Option(min=0, max=0.5, help="Keep this share of the prompt at each end.")
+    ] = 0.0,
     model: Model = "embedded",
     prompt: Prompt = None,
     prompt_file: PromptFile = None,
@@ -62,46 +90,78 @@ def evict(
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
-    """Evict cache entries while the current query's write stays within a distortion budget.
+    """Evict cache entries while the last queries' writes stay within a distortion budget.
 
-    Each layer is planned and executed on its own; distortions are exact for this query alone. With
-    --generate all layers are evicted together and stay so for the tokens that follow, which no plan
-    has seen.
+    Each layer is planned and executed on its own; distortions are exact for the queries planned for and
+    for the whole evicted set, KL is that of the next token. Without --answer and --versus the two likeliest
+    tokens are compared. With --generate all layers are evicted together and stay so for the tokens that
+    follow, which no plan has seen.
 
     Example: `finite-calculus evict --model smollm2-135m-instruct --prompt "Rome is in Italy and Berlin
     is in Germany. The capital of France is" --answer " Paris" --versus " Rome" --layers 10-12
     --budget 0.1 --generate 8`
     """
-    from finite_calculus.cache import evict as plan, execute_evictions
+    from finite_calculus.cache import Protected, evict as plan, execute_evictions, watch
     from finite_calculus.search.specs import parse_numbers
 
     question = Question(
         model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
     )
+    if budget is None and count is None and fraction is None:
+        budget = 0.01
+    if generate and scope != "token":
+        raise typer.BadParameter("--generate needs --scope token.")
     with captured(question) as (instrument, capture):
-        keep = () if protect is None else parse_numbers(protect, limit=len(capture.ids))
-        plans = or_refuse(lambda: plan(capture, budget, relative=not absolute, protect=keep))
-        plans = execute_evictions(instrument, capture, plans)
-        edits = [item.edit for item in plans if item.edit is not None]
+        numbers = [layer.layer for layer in capture.layers]
+        named = () if protect is None else protect
+
+        def planned() -> "tuple[Eviction, ...]":
+            tokens = parse_numbers(named, limit=len(capture.ids)) if named else ()
+            keep = Protected(protect_first, protect_last, protect_ends, tokens)
+            source: Any = capture
+            if window > 1:
+                source = watch(instrument.model, capture.ids, queries=window, layers=numbers)
+            with Units(quiet, "layers") as report:
+                return plan(
+                    source,
+                    budget,
+                    count=count,
+                    fraction=fraction,
+                    relative=not absolute,
+                    protect=keep,
+                    over=over,  # pyright: ignore[reportArgumentType]
+                    scope=scope,  # pyright: ignore[reportArgumentType]
+                    shared=shared,
+                    told=lambda done, total: report("planned", done, total),
+                )
+
+        plans = or_refuse(planned)
+        edits: list[Edit] = []
+        if scope == "token":
+            plans = execute_evictions(instrument, capture, plans)
+            edits = [item.edit for item in plans if item.edit is not None]
         text = _generated(instrument, capture, edits, generate)
     print(headline(question, capture))
-    total = sum(len(item.tokens) for item in plans)
+    total = sum(item.entries for item in plans)
     rows = [
         [
             str(item.layer),
-            f"{len(item.tokens)}/{len(capture.ids)}",
-            f"{item.distortions[-1] if item.distortions else 0:.4g}",
-            f"{item.budget:.4g}",
+            f"{item.entries}/{len(capture.ids) * len(item.by_block)}",
+            f"{max(item.distortions):.4g}",
+            f"{item.figure:.4g}",
             *_local(item.local),
             "" if item.effect is None else f"{item.effect:+.4f}",
+            "" if item.divergence is None else f"{item.divergence:.2e}",
         ]
         for item in plans
     ]
-    columns = ["layer", "evicted", "‖Δo‖", "budget", *_LOCAL, "effect"]
-    show(f"{total} entries evicted in {len(plans)} layers", columns, rows)
+    figure = f"{over}/‖o‖" if not absolute else over
+    columns = ["layer", "evicted", "‖Δo‖", figure, *_LOCAL, "effect", "KL"]
+    asked = f"within {budget:g}" if budget is not None else "as many as asked"
+    show(f"{total} entries evicted in {len(plans)} layers, {asked}", columns, rows)
     _show_generated(text)
     evictions = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
-    save(json_file, described(question, capture, evictions=evictions, generated=text))
+    save_json(json_file, described(question, capture, evictions=evictions, generated=text))
 
 
 @app.command()
@@ -162,7 +222,7 @@ def restore(
     show(f"{bits} bits, {count} entries restored at each layer by {method}", columns, rows)
     _show_generated(text)
     entries = [_json(item) for item in repairs]
-    save(json_file, described(question, capture, repairs=entries, generated=text))
+    save_json(json_file, described(question, capture, repairs=entries, generated=text))
 
 
 _LOCAL = ["executed ‖Δo‖", *LOCAL_COLUMNS]

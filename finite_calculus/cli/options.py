@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from finite_calculus.cli.outputs import writable
+
 _MODEL = (
     "A name that `finite-calculus models` lists, a folder with config.json and safetensors, or a hub "
     "id as owner/name or owner/name@revision."
@@ -14,7 +16,9 @@ Model = Annotated[str, typer.Option(help=_MODEL)]
 ModelArgument = Annotated[str, typer.Argument(help=_MODEL)]
 Device = Annotated[str, typer.Option(help="torch device; only cpu has been tested.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the results.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write the results to this file.", callback=writable)
+]
 Layers = Annotated[str, typer.Option(help="Layers as in 18 or 0,3,7-9, or all.")]
 Prompt = Annotated[str | None, typer.Option(help="The prompt; its last token reads the others.")]
 PromptFile = Annotated[Path | None, typer.Option(help="Read the prompt from this file, UTF-8.")]
@@ -23,6 +27,12 @@ Chat = Annotated[
 ]
 Answer = Annotated[str, typer.Option(help="One token, as text or #ID; positive is towards it.")]
 Versus = Annotated[str, typer.Option(help="The token it is compared with, as text or #ID.")]
+OptionalAnswer = Annotated[
+    str | None, typer.Option(help="One token, as text or #ID; the likeliest unless given.")
+]
+OptionalVersus = Annotated[
+    str | None, typer.Option(help="The token it is compared with; the second likeliest.")
+]
 Curvature = Annotated[
     int,
     typer.Option(min=0, help="Predict to second order, along so many directions; 0 for first."),

@@ -1,6 +1,5 @@
 """The question that a command of a search asks a model, its capture, and how answers are shown and saved."""
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from finite_calculus.cli.display import console
@@ -31,8 +32,8 @@ class Question:
     prompt: str | None
     prompt_file: Path | None
     chat: bool
-    answer: str
-    versus: str
+    answer: str | None
+    versus: str | None
     layers: str
     device: str
     quiet: bool
@@ -69,6 +70,7 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))
         count = len(instrument.support.sites)
         layers = or_refuse(lambda: chosen_layers(question.layers, count))
+        answer, versus = or_refuse(lambda: _sides(question, instrument, text))
         more = f", then {question.curvature} directions of each layer twice" * (
             question.curvature > 0
         )
@@ -76,13 +78,30 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         capture = or_refuse(
             lambda: instrument.capture(
                 text,
-                answer=token(question.answer),
-                versus=token(question.versus),
+                answer=answer,
+                versus=versus,
                 layers=layers,
                 curvature=question.curvature,
             )
         )
         yield instrument, capture
+
+
+def _sides(
+    question: Question, instrument: "Instrument", text: str
+) -> "tuple[int | str, int | str]":
+    """The two tokens that are compared; the two likeliest ones where neither was given."""
+    if question.answer is not None and question.versus is not None:
+        return token(question.answer), token(question.versus)
+    if question.answer is not None or question.versus is not None:
+        raise ValueError("give both --answer and --versus, or neither.")
+    from finite_calculus.models.margins import prompt_ids
+
+    size = instrument.model.config.get_text_config(decoder=True).vocab_size
+    ids = prompt_ids(text, vocabulary=size, tokenizer=instrument.tokenizer)
+    first, second = instrument.prompt(ids).run_last()[0].topk(2).indices.tolist()
+    question.answer, question.versus = f"#{first}", f"#{second}"
+    return first, second
 
 
 def prompt_text(question: Question) -> str:
@@ -159,28 +178,19 @@ def described(question: Question, capture: "Capture", **more: Any) -> dict[str, 
     }
 
 
-def save(path: Path | None, content: dict[str, Any]) -> None:
-    """Write JSON, if a file was asked for; numbers that JSON does not know become null."""
-    if path is not None:
-        path.write_text(json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n")
-
-
 def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table on the console, the text column to the left and all else to the right."""
+    """A table on the console: text to the left, where it may be folded, and numbers to the right, whole."""
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in columns:
         left = column in ("edit", "text", "tokens", "request", "generated")
-        table.add_column(column, justify="left" if left else "right", no_wrap=column != "generated")
+        table.add_column(
+            column, justify="left" if left else "right", no_wrap=not left, overflow="fold"
+        )
     for row in rows:
         table.add_row(*row)
-    console().print(table, markup=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and value - value != 0:
-        return None
-    return value
+    terminal = console()
+    least = Measurement.get(terminal, terminal.options.update(max_width=10**6), table).minimum
+    if least > terminal.width:
+        # Lines that are too long for the terminal rather than numbers cut short.
+        terminal = Console(width=least)
+    terminal.print(table, markup=False)

@@ -7,7 +7,8 @@ import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.options import Device, JsonFile, Model, Quiet
-from finite_calculus.cli.question import or_refuse, save, show
+from finite_calculus.cli.outputs import save_json
+from finite_calculus.cli.question import or_refuse, show
 
 if TYPE_CHECKING:
     from finite_calculus.studies.answer_repair.rows import Case, Continuation
@@ -57,7 +58,7 @@ def repair(
     if failed:
         print(f"checks FAILED: {', '.join(failed)}")
     content = {"model": model, "case": vars(asked), "continuations": [vars(row) for row in rows]}
-    save(json_file, {**content, "checks_failed": failed})
+    save_json(json_file, {**content, "checks_failed": failed})
     if failed:
         raise typer.Exit(1)
 

@@ -21,6 +21,7 @@ from finite_calculus.cli.options import (
     Quiet,
     Versus,
 )
+from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import (
     Question,
     captured,
@@ -29,7 +30,6 @@ from finite_calculus.cli.question import (
     in_chat,
     or_refuse,
     prompt_text,
-    save,
     token,
 )
 from finite_calculus.cli.rows import (
@@ -150,7 +150,7 @@ def score(
     content |= {"rows": [row_entry(row, done, table) for row in rows], "stopped": stopped}
     content["missed"] = None if check is None else check.missed
     content["executed"] = [row_entry(item.row, done, table) for item in done.values()]
-    save(json_file, content)
+    save_json(json_file, content)
 
 
 class _EditCommand(TyperCommand):
@@ -204,7 +204,7 @@ def execute(
         row_entry(row, by_row) | {"edit": text}
         for row, text in zip(table.rows(), edit, strict=True)
     ]
-    save(json_file, described(question, capture, rows=rows))
+    save_json(json_file, described(question, capture, rows=rows))
 
 
 def _side(towards: str) -> "Side":

@@ -18,13 +18,13 @@ from finite_calculus.cli.options import (
     Quiet,
     Versus,
 )
+from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import (
     Question,
     captured,
     described,
     headline,
     or_refuse,
-    save,
     show,
 )
 
@@ -113,7 +113,7 @@ def steer(
         "effect": steering.effect,
         "preserving": asdict(check),
     }
-    save(json_file, content)
+    save_json(json_file, content)
     if not steering.control.feasible:
         print(f"The residual of the log ratios is {steering.control.residual.tolist()}.")
     raise typer.Exit(0 if steering.control.feasible else 1)

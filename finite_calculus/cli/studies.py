@@ -8,6 +8,7 @@ import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.study_commands import StudyGroup
 
@@ -75,11 +76,25 @@ def replay(directory: Directory, quiet: Quiet = False) -> None:
 def summary(
     directory: Annotated[Path, typer.Argument(help="Directory of a run, or of an archive.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where the tables go; default: summary/ in the directory.")
+        Path | None,
+        typer.Option(
+            help="Where the tables go; default: summary/ in the directory.",
+            callback=writable_folder,
+        ),
     ] = None,
     archive: Annotated[
         Path | None,
-        typer.Option(help="Also write records, manifest and summary here: no tensors, no texts."),
+        typer.Option(
+            help="Also write records, manifest and summary here: no tensors, no texts.",
+            callback=writable_folder,
+        ),
+    ] = None,
+    first: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="A part of an unfinished run: so many units of its last stage, from the first.",
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -91,13 +106,13 @@ def summary(
     from finite_calculus.harness.records import read_saved
     from finite_calculus.harness.summary import write_summary
 
-    saved = _or_stop(lambda: read_saved(directory))
+    saved = _or_stop(lambda: read_saved(directory, first=first))
     written = _or_stop(lambda: write_summary(saved, out or directory / "summary"))
     if not quiet:
         print(written[0].read_text())
     print(f"wrote {len(written)} files to {written[0].parent}")
     if archive is not None:
-        manifest = _or_stop(lambda: write_archive(directory, archive))
+        manifest = _or_stop(lambda: write_archive(directory, archive, first=first))
         print(f"wrote the archive {manifest.parent}")
 
 

@@ -12,9 +12,15 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from finite_calculus.cli.options import Device, Quiet
+from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
 
-Out = Annotated[Path, typer.Option(help="Directory of the run; an existing run is resumed.")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        help="Directory of the run; an existing run is resumed.", callback=writable_folder
+    ),
+]
 Limit = Annotated[
     int | None, typer.Option(min=1, help="Stop after so many units; run again to go on.")
 ]

@@ -1,6 +1,5 @@
 """`finite-calculus verify`: prove every statement and hold the code to its references."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from rich.table import Table
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
 from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.outputs import save_json, writable
 
 
 @app.command()
@@ -21,7 +21,8 @@ def verify(
         str | None, typer.Option(help="Show one statement with its proof, and stop.")
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the whole ledger to this file.")
+        Path | None,
+        typer.Option("--json", help="Write the whole ledger to this file.", callback=writable),
     ] = None,
     cases: Annotated[
         int, typer.Option(min=1, help="Adversarial cases per function and precision.")
@@ -61,12 +62,13 @@ def verify(
             progress=progress,
         )
     if json_file is not None:
-        json_file.write_text(json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
+        save_json(json_file, report.as_json())
     if not quiet:
         terminal.print(_table(report))
         terminal.print(
             "clauses: proved symbolically, then those that Coq alone proves or that were not checked\n"
-            "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost"
+            "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost\n"
+            "native: largest error over its bound in the newest preflight of this very code, and its model"
         )
     _print_failures(report)
     coq_missing = require_coq and report.coq_status != "checked"
@@ -94,6 +96,7 @@ def _table(report) -> Table:
     table.add_column("also", overflow="fold", ratio=1)
     for column in ("kind", "proof", "clauses", "Coq", "bits", "float64", "float32"):
         table.add_column(column, no_wrap=True)
+    table.add_column("native", overflow="fold")
     for row in report.rows:
         theorems = f" ({len(row.coq_theorems)})" if row.coq_theorems else ""
         table.add_row(
@@ -106,9 +109,17 @@ def _table(report) -> Table:
             str(row.reference_bits or row.generated.bits or "–"),
             _numeric_text(row.float64),
             _numeric_text(row.float32),
+            _native_text(row.native),
             style="bold red" if row.failures else None,
         )
     return table
+
+
+def _native_text(native) -> str:
+    """The worst over its bound in the newest record of this code, and the model."""
+    if native.worst_over_bound is None:
+        return "–" if native.status == "none" else native.status
+    return f"{native.worst_over_bound:.2f} {native.record}"
 
 
 def _clause_text(row) -> str:
@@ -148,6 +159,7 @@ def _summary_line(report) -> str:
         f"{s['clauses_coq_only']} in Coq only, {s['clauses_not_checked']} not checked, "
         f"{s['clauses_unproved']} not proved; references generated "
         f"{s['references_generated']}/{s['references_required']}; "
+        f"native checks {s['native_checked']}/{s['native_checks']}; "
         f"labels {s['labels_covered']}/{s['labels_required']}; {coq}; "
         f"{s['mutants']}; {s['figures']}; {_seconds(report)}"
     )

@@ -11,6 +11,7 @@ EXTRAS = {
     **dict.fromkeys(("sympy", "mpmath", "flint"), "verify"),
     **dict.fromkeys(("transformers", "safetensors"), "models"),
     **dict.fromkeys(("pydantic", "pyarrow", "scipy"), "studies"),
+    **dict.fromkeys(("jinja2", "matplotlib"), "report"),
     "gguf": "gguf",
 }
 

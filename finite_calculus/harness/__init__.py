@@ -15,6 +15,11 @@ from finite_calculus.harness.errors import (
     StoreError as StoreError,
     UnitError as UnitError,
 )
+from finite_calculus.harness.figures import (
+    Figure as Figure,
+    Panel as Panel,
+    Series as Series,
+)
 from finite_calculus.harness.registry import find_study as find_study, study_names as study_names
 from finite_calculus.harness.rows import Row as Row, Tables as Tables
 from finite_calculus.harness.settings import (

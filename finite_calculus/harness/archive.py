@@ -1,6 +1,7 @@
 """The report archive of a finished run: records, manifest and summary; no tensors, no text, no paths.
 
-The manifest holds the sha256 of every record. What can be made from the records again (CSV, LaTeX) is not
+A part of an unfinished run can be archived too, if one is named; manifest and summary say which it is. The
+manifest holds the sha256 of every record. What can be made from the records again (CSV, LaTeX) is not
 kept: `finite-calculus summary ARCHIVE` makes it.
 """
 
@@ -14,7 +15,7 @@ from finite_calculus.harness import directory
 from finite_calculus.harness.directory import MANIFEST
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.options import command_words
-from finite_calculus.harness.records import SavedRun, planned, read_saved
+from finite_calculus.harness.records import SavedRun, read_saved
 from finite_calculus.harness.rows import encode_table
 from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.stages import policy_file
@@ -25,19 +26,24 @@ from finite_calculus.provenance.files import replace_file
 _SUMMARY = "summary.md"
 
 
-def archive(path: Path, target: Path) -> Path:
-    """Write the archive of a finished run into an empty directory; returns its manifest."""
+def archive(path: Path, target: Path, *, first: int | None = None) -> Path:
+    """Write the archive of a finished run into an empty directory; returns its manifest.
+
+    `first` archives a part: so many units of the last stage, from its beginning.
+    """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StoreError(f"`archive` must be empty or new; {target.name} is not. Name another one.")
     record = directory.read_run(path)
-    saved = read_saved(path)
-    if not saved.complete:
-        raise StoreError("The run must be finished before it is archived; units are missing.")
+    saved = read_saved(path, first=first)
+    if not (saved.complete or saved.part):
+        raise StoreError(
+            "The run must be finished before it is archived; units are missing. Name a part with `first`."
+        )
     files = _files(path, record, saved)
     target.mkdir(parents=True, exist_ok=True)
     for name, blob in {**files, _SUMMARY: summary_files(saved)[_SUMMARY]}.items():
         replace_file(target / name, blob)
-    units = tuple(unit for plan in planned(path, record, saved.study) for unit in plan.units)
+    units = saved.units
     manifest = {
         "study": record.study,
         "fingerprint": record.fingerprint,
@@ -45,6 +51,7 @@ def archive(path: Path, target: Path) -> Path:
         "identity": dict(record.identity),
         "repeatable": saved.study.repeatable,
         "command": command(saved),
+        **({"part": saved.part} if saved.part else {}),
         "started": record.started,
         "seconds": _seconds(path, units),
         "rows": {name: table.num_rows for name, table in saved.tables.items()},

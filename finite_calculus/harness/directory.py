@@ -85,19 +85,27 @@ def require_free(path: Path) -> None:
         )
 
 
+def require_same(path: Path, study: str, identity: Identity) -> RunRecord | None:
+    """The run that is in a directory, if nothing has changed; None if there is none. Writes nothing."""
+    if not (path / RUN).exists():
+        require_free(path)
+        return None
+    record = read_run(path)
+    changed = differences(record.identity, identity.as_dict())
+    if record.study != study or changed:
+        raise ChangedRunError(
+            "The directory belongs to a run with other settings, model, code or versions; it is "
+            "left as it is. Use the same ones, or another directory. What differs:\n  "
+            + "\n  ".join(changed or [f"study: {record.study} → {study}"])
+        )
+    return record
+
+
 def open_run(path: Path, study: str, identity: Identity) -> RunRecord:
     """Begin a run in an empty directory, or take up the one that is there if nothing has changed."""
-    if (path / RUN).exists():
-        record = read_run(path)
-        changed = differences(record.identity, identity.as_dict())
-        if record.study != study or changed:
-            raise ChangedRunError(
-                "The directory belongs to a run with other settings, model, code or versions; it is "
-                "left as it is. Use the same ones, or another directory. What differs:\n  "
-                + "\n  ".join(changed or [f"study: {record.study} → {study}"])
-            )
+    record = require_same(path, study, identity)
+    if record is not None:
         return record
-    require_free(path)
     record = RunRecord(
         study=study,
         fingerprint=identity.fingerprint,

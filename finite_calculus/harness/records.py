@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ _PARQUET = ".parquet"
 
 @dataclass(frozen=True, eq=False)
 class SavedRun:
-    """A run or an archive as it was read: study, settings, records."""
+    """A run or an archive as it was read: study, settings, records.
+
+    `units` are those that the records come from, none for an archive. `part` says in words which part of an
+    unfinished run this is, if one was asked for.
+    """
 
     study: Study[Any, Any]
     settings: StudySettings
@@ -33,11 +38,19 @@ class SavedRun:
     tables: Mapping[str, pa.Table]
     records: Records
     complete: bool
+    units: tuple[str, ...] = ()
+    part: str = ""
 
 
-def read_saved(path: Path) -> SavedRun:
-    """A run directory or an archive; refuses damaged files."""
+def read_saved(path: Path, *, first: int | None = None) -> SavedRun:
+    """A run directory or an archive; refuses damaged files.
+
+    `first` reads a part of a run: all of its earlier stages, and so many units of the last one, in the
+    order of the plan.
+    """
     if (path / MANIFEST).is_file():
+        if first is not None:
+            raise StoreError("`first` must be asked of a run; this is an archive, read as it is.")
         return _from_archive(path)
     record = directory.read_run(path)
     study = find_study(record.study)
@@ -48,9 +61,30 @@ def read_saved(path: Path) -> SavedRun:
     if not units:
         raise StoreError("The run has no finished unit yet; there is nothing to summarise.")
     complete = len(plans) == len(study.stages) and not any(survey.missing for survey in surveys)
+    part = ""
+    if first is not None and not complete:
+        units, part = _first_units(plans, surveys, study.stages[-1], first)
     manifests = {plan.stage: plan.manifest for plan in plans}
-    tables = gather(path, units)
-    return _saved(study, record.identity, record.fingerprint, tables, manifests, complete)
+    saved = _saved(
+        study, record.identity, record.fingerprint, gather(path, units), manifests, complete
+    )
+    return replace(saved, units=tuple(units), part=part)
+
+
+def _first_units(
+    plans: list[directory.StagePlan], surveys: list[directory.Survey], last: str, first: int
+) -> tuple[list[str], str]:
+    """The units of a part, which must be finished, and the words for it."""
+    plan, earlier = plans[-1], surveys[:-1]
+    chosen = plan.units[:first] if plan.stage == last else ()
+    if first < 1 or not chosen or set(chosen) & set(surveys[-1].missing):
+        done = sum(1 for _ in takewhile(set(surveys[-1].done).__contains__, plan.units))
+        raise StoreError(
+            f"`first` must be a number of finished units of the stage {last}, from its beginning; got "
+            f"{first}, and {done if plan.stage == last else 0} are finished."
+        )
+    units = [unit for survey in earlier for unit in survey.done] + list(chosen)
+    return units, f"the first {len(chosen)} of {len(plan.units)} units of the stage {last}"
 
 
 def planned(
@@ -134,8 +168,11 @@ def _from_archive(path: Path) -> SavedRun:
         if name.endswith(_PARQUET)
     }
     manifests = {stage: _manifest(path, hashes, stage) for stage in study.stages}
-    identity = manifest["identity"]
-    return _saved(study, identity, manifest["fingerprint"], tables, manifests, True)
+    part = manifest.get("part", "")
+    saved = _saved(
+        study, manifest["identity"], manifest["fingerprint"], tables, manifests, not part
+    )
+    return replace(saved, part=part)
 
 
 def _manifest(path: Path, hashes: Mapping[str, str], stage: str) -> Mapping[str, Any]:

@@ -85,6 +85,7 @@ def run(
             require_layers(settings, subject.layers)
         first = _planned(study, settings, subject, study.stages[0], None)
         identity = identify(study, settings, subject.describe(), first.saved.sha256)
+        directory.require_same(out, study.name, identity)  # before a log is begun in it
         out.mkdir(parents=True, exist_ok=True)
         with _logging(out):
             with exclusive(out, "setup"):
@@ -146,13 +147,15 @@ def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
     ran = 0
     while missing and (limit is None or ran < limit):
         before = len(missing)
-        for unit in list(missing):
+        for unit in missing:
             if limit is not None and ran >= limit:
                 break
-            ran += _run_if_free(job, stage, unit)
-            if _shard(job, unit).exists():
-                missing.remove(unit)
-                job.report(unit, total - len(missing), total)
+            if _run_if_free(job, stage, unit):
+                ran += 1
+                # Other processes finish units too.
+                done = total - sum(not _shard(job, each).exists() for each in missing)
+                job.report(unit, done, total)
+        missing = [unit for unit in missing if not _shard(job, unit).exists()]
         if len(missing) == before:
             time.sleep(_POLL)  # all that is left is in other hands
     return len(stage.saved.units) - len(missing), ran

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from finite_calculus.harness.checks import Check
+from finite_calculus.harness.figures import Figure
 from finite_calculus.harness.rows import Row, Tables
 from finite_calculus.harness.settings import StudySettings
 from finite_calculus.harness.tables import Table
@@ -102,6 +103,10 @@ class Study(Protocol[S, U]):
     def report(self, settings: S, records: Records) -> Iterable[Table]:
         """Tables from saved records alone."""
         ...
+
+    def figures(self, settings: S, records: Records) -> Iterable[Figure]:
+        """Figures from saved records alone."""
+        return ()
 
     def shared(self, subject: Any, settings: S) -> Mapping[str, Any]:
         """Tensors that all units share, kept once for replay."""

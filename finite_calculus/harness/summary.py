@@ -4,6 +4,7 @@ from pathlib import Path
 
 from finite_calculus.harness.checks import CheckRow, failure_words
 from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.figures import Figure
 from finite_calculus.harness.records import SavedRun
 from finite_calculus.harness.tables import Table, as_csv, as_latex, as_markdown
 
@@ -13,6 +14,11 @@ def report_tables(saved: SavedRun) -> list[Table]:
     return list(saved.study.report(saved.settings, saved.records))
 
 
+def report_figures(saved: SavedRun) -> list[Figure]:
+    """All figures of a study."""
+    return list(saved.study.figures(saved.settings, saved.records))
+
+
 def summary_files(saved: SavedRun) -> dict[str, bytes]:
     """Every file of a summary, by name: the same bytes from the same records."""
     tables = report_tables(saved)
@@ -20,7 +26,9 @@ def summary_files(saved: SavedRun) -> dict[str, bytes]:
     head = f"{saved.settings.title}, run {saved.fingerprint[:12]}"
     if not saved.study.repeatable:
         head += " (timings: another run gives other numbers)"
-    if not saved.complete:
+    if saved.part:
+        head += f" (A PART: {saved.part})"
+    elif not saved.complete:
         head += " (INCOMPLETE: not every unit is finished)"
     failed = failure_words(saved.records.rows(CheckRow))
     if failed:

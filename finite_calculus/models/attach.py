@@ -1,15 +1,18 @@
 """`with attach(model) as instrument:` — capture, predict, execute, and put everything back.
 
 The instrument is thin: each method calls a function of this package. Nothing is patched at import;
-attention is replaced on entry and restored on exit, also after an exception and when nested.
+attention is replaced by `attach` and restored when the block ends, also after an exception and when nested,
+or by `instrument.close()` where there is no block, or when the last reference to the instrument goes away.
 """
 
+import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -17,29 +20,53 @@ from finite_calculus.models.capture import Capture, take_capture
 from finite_calculus.models.edits import Edit, Edits
 from finite_calculus.models.execute import Path, execute
 from finite_calculus.models.generate import installed_edits, installed_rows
-from finite_calculus.models.install import check_installed, installed_attention
+from finite_calculus.models.install import Installation, check_installed
 from finite_calculus.models.margins import margin, prompt_ids
 from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
+from finite_calculus.models.second_order import second_terms
 from finite_calculus.models.several import SeveralOutcome, execute_several
 from finite_calculus.models.spans import span
-from finite_calculus.models.support import Support, UnsupportedModelError, supported
+from finite_calculus.models.support import UnsupportedModelError, supported
 
 _PREFIXES = 4
 
 
 class Instrument:
-    """A model with its attention observed; made by `attach` and of use only inside its block."""
+    """A model with its attention observed; made by `attach`, and of use until it is closed."""
 
-    def __init__(
-        self, model: PreTrainedModel, support: Support, name: str, tokenizer: Any = None
-    ) -> None:
-        self.model, self.support, self.name, self.tokenizer = model, support, name, tokenizer
+    def __init__(self, model: PreTrainedModel, *, tokenizer: Any = None) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.support = supported(model)
+        installation = Installation(model, self.support.sites)
+        self.name = installation.name
+        self._restore = weakref.finalize(self, installation.remove)
+        self._restore.atexit = False
         self._probed: tuple[ProbedRotary, ...] | None = None
         self._prefixes: OrderedDict[bytes, Prefix] = OrderedDict()
-        self.attached = True
+
+    def __enter__(self) -> "Instrument":
+        """The instrument, which the end of the block closes."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = f"{len(self.support.sites)} layers" if self.attached else "closed"
+        return f"Instrument({type(self.model).__name__}, {state})"
+
+    @property
+    def attached(self) -> bool:
+        """Whether the model still runs through this instrument."""
+        return self._restore.alive
+
+    def close(self) -> None:
+        """Put the model's attention back and drop the kept prefixes; a second call does nothing."""
+        self._restore()
+        self.forget()
 
     @property
     def probed(self) -> tuple[ProbedRotary, ...]:
@@ -66,17 +93,17 @@ class Instrument:
             raise ValueError(
                 f"`curvature` must be a number of directions, 0 for none; got {curvature!r}."
             )
-        count = len(self.support.sites)
-        chosen = list(range(count)) if layers is None else sorted(set(layers))
-        wrong = [layer for layer in chosen if layer not in range(count)]
-        if wrong or not chosen:
-            raise ValueError(
-                f"`layers` must name layers in 0..{count - 1}; got {layers}. "
-                f"Leave it out for all layers."
-            )
-        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
+        chosen = _chosen_layers(layers, len(self.support.sites))
+        config = self.model.config.get_text_config(decoder=True)
+        vocabulary = config.vocab_size
         answer_margin = margin(answer, versus, vocabulary=vocabulary, tokenizer=self.tokenizer)
         ids = prompt_ids(prompt, vocabulary=vocabulary, tokenizer=self.tokenizer)
+        context = getattr(config, "max_position_embeddings", None)
+        if context is not None and ids.shape[0] > context:
+            raise ValueError(
+                f"`prompt` must fit into the context of {context} tokens that this model was made for; it "
+                f"has {ids.shape[0]}. Beyond it the model runs and answers nonsense: shorten the prompt."
+            )
         limit = self.probed[0].limit
         if limit is not None and ids.shape[0] > limit:
             raise UnsupportedModelError(
@@ -111,6 +138,14 @@ class Instrument:
         prompt = self.prompt(capture.ids)
         _check_same_model(capture, prompt.prefix)
         return execute_several(prompt, capture, counterfactuals)
+
+    def second_terms(
+        self, capture: Capture, writes: Mapping[int, Float[Tensor, "_ model"]]
+    ) -> dict[int, Float[Tensor, " writes"]]:
+        """½ ΔoᵀHΔo of writes by layer, downstream of a capture (see `models.second_order`)."""
+        prompt = self.prompt(capture.ids)
+        _check_same_model(capture, prompt.prefix)
+        return second_terms(prompt, capture.margin, writes)
 
     def installed(
         self, capture: Capture, edits: Edit | Sequence[Edit]
@@ -154,26 +189,39 @@ class Instrument:
     def _check_attached(self) -> None:
         if not self.attached:
             raise RuntimeError(
-                "An instrument must be used inside its `with attach(model)` block; the block has "
-                "ended and the model is as it was. Attach again."
+                "An instrument must be used inside its `with attach(model)` block, or before `close()`; the "
+                "model is as it was. Attach again."
             )
         check_installed(self.support.sites, self.name)
 
 
-@contextmanager
-def attach(model: PreTrainedModel, *, tokenizer: Any = None) -> Iterator[Instrument]:
+def attach(model: PreTrainedModel, *, tokenizer: Any = None) -> Instrument:
     """Attach the instrument to a native model, or refuse it with a reason.
 
-    Inside the block the model runs its own eager attention; on exit its attention implementation,
-    functions and hooks are what they were.
+    Until it is closed the model runs its own eager attention; then its attention implementation, functions
+    and hooks are what they were. `with attach(model) as instrument:` closes it at the end of the block.
     """
-    support = supported(model)
-    with installed_attention(model, support.sites) as name:
-        instrument = Instrument(model, support, name, tokenizer)
-        try:
-            yield instrument
-        finally:
-            instrument.attached = False
+    return Instrument(model, tokenizer=tokenizer)
+
+
+def _chosen_layers(layers: Sequence[int] | None, count: int) -> list[int]:
+    """Layers in ascending order, each once; all of them by default."""
+    if layers is None:
+        return list(range(count))
+    if not isinstance(layers, Iterable) or isinstance(layers, str):
+        raise TypeError(
+            f"`layers` must be a sequence of layers, as in [{layers!r}]; got {layers!r}. "
+            f"Leave it out for all layers."
+        )
+    chosen = list(layers)
+    wrong = [
+        n for n in chosen if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < count
+    ]
+    if wrong or not chosen:
+        raise ValueError(
+            f"`layers` must name layers in 0..{count - 1}; got {layers}. Leave it out for all layers."
+        )
+    return sorted(set(chosen))
 
 
 def _check_same_model(capture: Capture, prefix: Prefix) -> None:

@@ -19,6 +19,7 @@ from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
+from finite_calculus.models.words import short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,8 @@ class LayerBaseline:
     `state` is the output of the block and `others` counts what a tuple held beside it; `query`,
     `key` and `value` are the last token's own.
     """
+
+    __repr__ = short_repr
 
     state: Float[Tensor, "rows 1 model"]
     others: int | None
@@ -47,6 +50,8 @@ class LayerBaseline:
 @dataclass(frozen=True, eq=False)
 class BatchBaseline:
     """Logits and layers of an unedited batch."""
+
+    __repr__ = short_repr
 
     logits: Float[Tensor, "rows vocabulary"]
     layers: tuple[LayerBaseline, ...]

@@ -13,10 +13,11 @@ the bound of y, and what the projection adds. What is bounded is local: y and th
 layer, given its query, keys and values. Nothing here speaks of what happens downstream of the write.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.models.kernels import Kernels
@@ -59,9 +60,12 @@ class Stages:
     """Roundings of one readout: of y, of its projection, and what y's own residual brings to the write.
 
     `carried` is (ŷ − y)W_o with the measured residual of the executed ŷ, cut off at the sure bound of y so
-    that a wrong y excuses no write; `likely` is cut off at the probable one.
+    that a wrong y excuses no write; `likely` is cut off at the probable one. `products` are the roundings of
+    q·k in every head, which an edit of other keys shares; `readout` is the exact one.
     """
 
+    readout: Readout
+    products: Spread
     output: Spread
     projection: Spread
     carried: Float[Tensor, " model"]
@@ -84,7 +88,9 @@ def local_error(
         write = stages.carried.abs() + stages.projection.sure
         probable = stages.likely.abs() + stages.projection.probable
         return LocalError(stages.output.sure, write, stages.output.probable, probable)
-    y, output = _output_spread(layer, layer.bank() if bank is None else bank, kernels)
+    bank = layer.bank() if bank is None else bank
+    products = _product_spread(bank, kernels)
+    y, output = _output_spread(layer, bank, layer.readout(bank), kernels, products)
     weight = layer.output_projection.double().abs()
     # The errors of one head's entries share its probabilities; those of different heads are independent.
     heads = torch.einsum("hv,hvm->hm", output.square.sqrt(), weight)
@@ -97,7 +103,9 @@ def output_error(
     layer: LayerCapture, bank: LayerBank | None = None, *, kernels: Kernels | None = None
 ) -> Float[Tensor, "heads value_width"]:
     """Sure bound on |y_native − y| alone."""
-    return _output_spread(layer, layer.bank() if bank is None else bank, kernels)[1].sure
+    bank = layer.bank() if bank is None else bank
+    products = _product_spread(bank, kernels)
+    return _output_spread(layer, bank, layer.readout(bank), kernels, products)[1].sure
 
 
 def write_error(
@@ -107,17 +115,39 @@ def write_error(
     return local_error(layer, bank, kernels=kernels).write
 
 
+def log_weight_error(
+    layer: LayerCapture, bank: LayerBank | None = None, *, kernels: Kernels | None = None
+) -> Float[Tensor, "heads keys"]:
+    """Sure bound on the error of log p_native − log p, up to what all keys of a head have in common."""
+    bank = layer.bank() if bank is None else bank
+    relative = _weight_spread(layer, layer.readout(bank), _score_spread(layer, bank, kernels)).sure
+    known = relative + _QUOTIENT < 1
+    return torch.where(known, -torch.log1p(-relative) - math.log1p(-_QUOTIENT), torch.inf)
+
+
 def readout_stages(
     layer: LayerCapture,
     bank: LayerBank | None = None,
     *,
     kernels: Kernels | None,
     executed: Float[Tensor, "heads value_width"],
+    unedited: Stages | None = None,
 ) -> Stages:
-    """Roundings of a readout whose y was executed, stage by stage."""
-    y, output = _output_spread(layer, layer.bank() if bank is None else bank, kernels)
+    """Roundings of a readout whose y was executed, stage by stage.
+
+    `unedited` are those of the layer's own bank by the same kernels: keys that the edit leaves share them.
+    """
+    bank = layer.bank() if bank is None else bank
+    if unedited is None or not torch.equal(bank.query, layer.query):
+        products = _product_spread(bank, kernels)
+    else:
+        products = _edited_products(layer, bank, kernels, unedited.products)
+    readout = layer.readout(bank)
+    y, output = _output_spread(layer, bank, readout, kernels, products)
     residual, weight = executed.double() - y, layer.output_projection.double()
     return Stages(
+        readout,
+        products,
         output,
         _projection_spread(layer, executed.double(), kernels),
         torch.einsum("hv,hvm->m", residual.clamp(-output.sure, output.sure), weight),
@@ -126,15 +156,18 @@ def readout_stages(
 
 
 def _output_spread(
-    layer: LayerCapture, bank: LayerBank, kernels: Kernels | None
+    layer: LayerCapture,
+    bank: LayerBank,
+    readout: Readout,
+    kernels: Kernels | None,
+    products: Spread,
 ) -> tuple[Tensor, Spread]:
     """y in float64, and the roundings of its float32 computation.
 
     With weights e^{s}(1 + ρ), y moves by Σpρ(v − y)/(1 + Σpρ), exactly; a rounded sum of weights scales it,
     each quotient moves its own term, and the mixture adds its own.
     """
-    readout = layer.readout(bank)
-    relative = _weight_spread(layer, readout, _score_spread(layer, bank, kernels))
+    relative = _weight_spread(layer, readout, _score_spread(layer, bank, products))
     most = float(relative.sure.max())
     if not most < 0.5:
         unknown = torch.full_like(readout.output, torch.inf)
@@ -159,11 +192,10 @@ def _output_spread(
     return readout.output, moved + own + _mixture_spread(bank, terms, drift, kernels)
 
 
-def _score_spread(layer: LayerCapture, bank: LayerBank, kernels: Kernels | None) -> Spread:
-    """Roundings of cap(q·k·c) + bias in every head, for each key."""
+def _score_spread(layer: LayerCapture, bank: LayerBank, spread: Spread) -> Spread:
+    """Roundings of cap(q·k·c) + bias in every head, for each key, from those of q·k."""
     query, keys = bank.query.double(), bank.keys.double()
     raw = head_products(query, keys)
-    spread = _product_spread(query, keys, kernels)
     moved = (bank.query - layer.query).double().abs()
     if bool(moved.any()):
         # An edit of the query is added to the row's own: three roundings of q and one of the increment.
@@ -186,12 +218,29 @@ def _score_spread(layer: LayerCapture, bank: LayerBank, kernels: Kernels | None)
     return spread + Spread.of(torch.where(bank.bias != 0, half_place(biased), 0.0))
 
 
-def _product_spread(query: Tensor, keys: Tensor, kernels: Kernels | None) -> Spread:
+def _edited_products(
+    layer: LayerCapture, bank: LayerBank, kernels: Kernels | None, own: Spread
+) -> Spread:
+    """Roundings of q·k of a bank whose query is the layer's `own`: new only where keys are."""
+    edited = (bank.keys != layer.keys).any(-1).any(0).nonzero().squeeze(-1)
+    part = _product_spread(bank, kernels, columns=edited)
+    return Spread(
+        own.sure.index_copy(-1, edited, part.sure), own.square.index_copy(-1, edited, part.square)
+    )
+
+
+def _product_spread(
+    bank: LayerBank, kernels: Kernels | None, *, columns: Int[Tensor, " columns"] | None = None
+) -> Spread:
+    """Roundings of q·k in every head, for each key or for those of some columns."""
+    query, keys = bank.query.double(), bank.keys.double()
     heads, groups = query.shape[0], keys.shape[0]
     count, width = keys.shape[1:]
     orders = None
     if kernels is not None and heads * count * width <= _MOST_TERMS:
-        orders = kernels.score_orders(heads, groups, count, width)
+        edited = columns is not None
+        orders = kernels.score_orders(heads, groups, count, width, edited=edited)
+    keys = keys if columns is None else keys[:, columns]
     if orders is None:
         squares = head_products(query.square(), keys.square())
         return any_order_spread(head_products(query.abs(), keys.abs()), squares, width)
@@ -252,8 +301,10 @@ def _projection_spread(
     errors: Float[Tensor, "heads value_width"] | None = None,
 ) -> Spread:
     """Roundings of the projection of y, which may be off by `errors`, and of its bias."""
-    weight = layer.output_projection.double().flatten(0, 1).mT
-    terms = weight * y.reshape(-1)
+    # Formed inputs by outputs, as the weight lies in memory and as sums are followed.
+    weight = layer.output_projection.double().flatten(0, 1)
+    terms = (weight * y.reshape(-1, 1)).mT
+    weight = weight.mT
     off = None if errors is None else weight.abs() * errors.reshape(-1)
     if layer.output_bias is not None:
         terms = torch.cat([terms, layer.output_bias.double().unsqueeze(-1)], -1)

@@ -25,7 +25,8 @@ from finite_calculus.models.projections import projection_weights, with_query_we
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.recorder import Recorder, recording
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
-from finite_calculus.models.support import Site, UnsupportedModelError
+from finite_calculus.models.support import Site, UnsupportedModelError, require_finite_run
+from finite_calculus.models.words import short_repr
 from finite_calculus.readout import Readout
 
 
@@ -36,6 +37,8 @@ class Capture:
     `baseline` is the margin logit(answer) − logit(versus) and `logits` the two logits. `curvature`
     is the second order downstream, if it was asked for.
     """
+
+    __repr__ = short_repr
 
     model: str
     ids: Int[Tensor, " tokens"]
@@ -88,6 +91,7 @@ def take_capture(
     with torch.enable_grad(), active(session), recording(sites, recorder):
         row = prompt.run_last()
         logits = row[0]
+        require_finite_run(prompt.model, "logits", logits)
         value = margin.of(logits)
         names = list(recorder.leaves)
         slopes = torch.autograd.grad(value, [recorder.leaves[name] for name in names])

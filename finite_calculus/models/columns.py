@@ -17,7 +17,7 @@ from finite_calculus.models.edits import (
     Edits,
     apply_edits,
     as_tuple,
-    check_attended,
+    check_bank,
     edited_bank,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
@@ -68,7 +68,7 @@ def _side_by_side(layer: LayerCapture, edits: list[Edit]) -> list[LayerBank]:
     )
     banks = [LayerBank(bank.query, *part) for part in parts]
     for part in banks:
-        check_attended(layer, part)
+        check_bank(layer, part)
     return banks
 
 

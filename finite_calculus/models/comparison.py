@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from finite_calculus.margin import project
 from finite_calculus.models.bounds import Stages, readout_stages
 from finite_calculus.models.edits import Edits, edited_bank
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.outcomes import Outcome
-from finite_calculus.models.predict import predict_bank
+from finite_calculus.models.predict import exact_response
 from finite_calculus.models.sum_order import Spread
 
 # What a row of a batch rounds for itself; all else of a layer belongs to the capture.
@@ -86,22 +87,24 @@ def compare_all(
     for edits, outcome in zip(counterfactuals, outcomes, strict=True):
         layer = outcome.layer
         bank = edited_bank(layer, edits)
-        predicted = predict_bank(layer, bank)
         before = _control_stages(outcome, controls)
-        after = readout_stages(layer, bank, kernels=outcome.kernels, executed=outcome.output)
+        response = exact_response(layer, bank, before.readout)
+        after = readout_stages(
+            layer, bank, kernels=outcome.kernels, executed=outcome.output, unedited=before
+        )
         write = outcome.write.double() - outcome.control_write.double()
-        nothing = torch.zeros_like(predicted.response)
+        nothing = torch.zeros_like(response)
         yield LocalComparison(
             Agreement(
                 outcome.response,
-                predicted.response,
+                response,
                 before.output + after.output,
                 nothing,
                 nothing,
             ),
             Agreement(
                 write,
-                predicted.write,
+                project(response, layer.output_projection.double()),
                 before.projection + after.projection,
                 after.carried - before.carried,
                 after.likely - before.likely,

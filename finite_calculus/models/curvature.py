@@ -16,7 +16,7 @@ from torch import Tensor
 from finite_calculus.models.directions import write_directions
 from finite_calculus.models.edits import Edit
 from finite_calculus.models.hessian import hessian_products
-from finite_calculus.models.kinds import TOKEN_KINDS
+from finite_calculus.models.kinds import DIRECTION_KINDS
 from finite_calculus.models.layer import LayerCapture, stored_copy
 from finite_calculus.models.margins import Margin
 from finite_calculus.models.prompt import PreparedPrompt
@@ -77,6 +77,11 @@ class Curvature:
             size=torch.linalg.vector_norm(writes, dim=-1),
         )
 
+    def steepest(self, layer: int) -> float:
+        """The largest curvature along the directions of a layer, |λ|."""
+        rows = self.rows(layer)
+        return float(torch.linalg.matrix_norm(self.form[rows, rows].double(), ord=2))
+
     def cross(self, writes: Mapping[int, Float[Tensor, " model"]]) -> float:
         """Σ over pairs of layers of Δo_ℓᵀ H Δo_ℓ', along the directions of both."""
         inside = {n: self.basis[self.rows(n)] @ write for n, write in writes.items()}
@@ -99,7 +104,7 @@ def take_curvature(
     layers: Sequence[LayerCapture],
     count: int,
     *,
-    kinds: Sequence[Edit] = TOKEN_KINDS,
+    kinds: Sequence[Edit] = DIRECTION_KINDS,
 ) -> Curvature:
     """Directions of every captured layer and the Hessian along them, a few layers in each pass."""
     device = prompt.prefix.ids.device

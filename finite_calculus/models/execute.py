@@ -15,11 +15,10 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
-from finite_calculus.models.edits import Edit, Edits, as_tuple, edited_bank
+from finite_calculus.models.edits import Edit, Edits, as_counterfactuals, edited_bank
 from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.outcomes import Execution, Outcome
@@ -27,6 +26,7 @@ from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module
 from finite_calculus.models.shared import run_shared
 from finite_calculus.models.support import Site
+from finite_calculus.models.words import progress_bar
 
 Path = Literal["resumed", "whole", "shared"]
 
@@ -46,11 +46,10 @@ def execute(
     `batch` counts rows with the control. `path` is described above.
     """
     _check_options(batch, path)
-    counterfactuals = [as_tuple(item) for item in edits]
+    counterfactuals = as_counterfactuals(edits)
     outcomes: dict[int, Outcome] = {}
-    with tqdm(
-        total=len(counterfactuals), disable=quiet or None, desc="execute", unit="edit", leave=False
-    ) as progress:
+    total = len(counterfactuals)
+    with progress_bar(total, quiet=quiet, title="execute", unit="edit") as progress:
         for layer, numbers, rows in _batches(counterfactuals, batch):
             chunk = [counterfactuals[number] for number in numbers]
             if path == "shared":
@@ -89,7 +88,7 @@ def _check_options(batch: int, path: str) -> None:
 
 
 def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBank) -> None:
-    """Write one edited bank into a row of a call whose tensors may be written to."""
+    """Write one edited bank into a row of a call whose tensors may be written to; all its queries read it."""
     device = call.key.device
     columns = bank.changed.nonzero().squeeze(-1)
     call.key[row, :, columns] = bank.keys[:, columns].to(device)
@@ -98,7 +97,7 @@ def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBa
         raise ValueError("The mask of an edited call must be present; the instrument prepares it.")
     bias = bank.bias.masked_fill(bank.removed, torch.finfo(bank.bias.dtype).min).to(device)
     count = bias.shape[-1]
-    call.mask[row, :, -1, :count] = (call.mask[row, :, -1, :count] + bias).clamp(
+    call.mask[row, :, :, :count] = (call.mask[row, :, :, :count] + bias.unsqueeze(1)).clamp(
         min=torch.finfo(bank.bias.dtype).min
     )
     if not torch.equal(bank.query, layer.query):

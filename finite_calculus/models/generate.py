@@ -1,9 +1,10 @@
 """An edit kept installed while text is generated.
 
-From the last prompt token onwards every query reads the edited bank: key and value columns of the
-prompt are replaced, biases and deletions are added to the mask. Queries of earlier prompt tokens are
-left alone, as in single-readout execution, so that the first generated token is that of `execute`.
-The rows of a batch may have edits of their own, each with its own cache.
+From the last prompt token onwards every query reads the edited bank, in one pass over a longer text too:
+key and value columns of the prompt are replaced, biases and deletions are added to the mask. Queries of
+earlier prompt tokens are left alone, as in single-readout execution, so that the first generated token is
+that of `execute`. A text that does not begin with the captured prompt is refused. The rows of a batch may
+have edits of their own, each with its own cache.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,46 +80,53 @@ def _banks(capture: Capture, edits: Sequence[Edit]) -> Banks:
 
 
 def _reader(banks_of: Callable[[int], Sequence[Banks]]):
+    lengths: dict[int, int] = {}
+
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
         banks = banks_of(call.query.shape[0])
         rows = [row for row, own in enumerate(banks) if site.layer in own]
         if not rows:
             return output
         layer = banks[rows[0]][site.layer][0]
-        count = layer.keys.shape[1]
-        if call.key.shape[2] < count:
+        queries, keys = call.query.shape[2], call.key.shape[2]
+        # One more key and one query go on with the text that was compared before.
+        if queries > 1 or keys != lengths.get(site.layer, 0) + 1:
+            lowest = min(min(own) for own in banks if own)
+            _check_prompt(layer, call, lowest=site.layer == lowest)
+        lengths[site.layer] = keys
+        readers = min(queries, keys - layer.keys.shape[1] + 1)
+        if readers < 1:
             return output
-        if call.key.shape[2] == count:
-            _check_prompt(layer, call)
-        last = writable(_last_query(call, rows))
+        last = writable(_last_queries(call, rows, readers))
         for place, row in enumerate(rows):
             apply_bank(last, place, *banks[row][site.layer])
         edited, _ = site.eager(
             site.module, last.query, last.key, last.value, last.mask, **last.options
         )
         changed = output.clone()
-        changed[rows, -1] = edited[:, -1]
+        changed[rows, -readers:] = edited
         return changed
 
     return observe
 
 
-def _last_query(call: AttentionCall, rows: Sequence[int]) -> AttentionCall:
-    """The last query of some rows, which alone reads an edited bank."""
+def _last_queries(call: AttentionCall, rows: Sequence[int], count: int) -> AttentionCall:
+    """The last queries of some rows, which alone read an edited bank."""
     mask = call.mask
     if mask is not None:
-        mask = mask[:, :, -1:]
+        mask = mask[:, :, -count:]
         mask = mask if mask.shape[0] == 1 else mask[rows]
     own = {name: getattr(call, name)[rows] for name in ("key", "value")}
-    return replace(call, query=call.query[rows, :, -1:], mask=mask, **own)
+    return replace(call, query=call.query[rows, :, -count:], mask=mask, **own)
 
 
-def _check_prompt(layer: LayerCapture, call: AttentionCall) -> None:
-    count = layer.keys.shape[1] - 1
+def _check_prompt(layer: LayerCapture, call: AttentionCall, *, lowest: bool) -> None:
+    """Require that a text begins as the captured prompt, whose last token an edit below may have moved."""
+    count = min(layer.keys.shape[1] - (not lowest), call.key.shape[2])
     native = call.key[:, :, :count].cpu()
     apart = float((native - layer.keys[:, :count]).abs().max()) if count else 0.0
-    if apart > _SAME_PROMPT * float(layer.keys.abs().max()):
+    if not apart <= _SAME_PROMPT * float(layer.keys.abs().max()):
         raise ValueError(
-            f"The generated text must continue the captured prompt; its keys differ by {apart:.1e}. "
-            f"Pass the same ids, without padding, to model.generate."
+            f"Text that is run or generated must continue the captured prompt; its keys differ by "
+            f"{apart:.1e}. Pass the same ids first, without padding, or leave the block."
         )

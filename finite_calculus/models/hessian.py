@@ -1,14 +1,13 @@
 """Hessian–vector products of the margin at the writes of the last token, batched over directions.
 
-One zero offset is added to the projected write of every layer from the lowest edited one on. The
-derivative of the margin's gradient along a direction is the forward derivative of the backward pass;
-the baseline is evaluated once and only the derivatives are a batch, so that weights are read once for all
-directions. The last token's own key and value move with its state and are part of the derivative; the
-prefix is shared and does not move (`prefix_attention`). Blocks below the lowest layer
+One zero offset is added to the projected write of every layer from the lowest edited one on. The margin's
+gradient at the offsets keeps its own graph, and a second backward pass through it, batched over
+directions, gives the products: the baseline and its gradient are evaluated once, so that weights are read
+once for all directions. The last token's own key and value move with its state and are part of the
+derivative; the prefix is shared and does not move (`prefix_attention`). Blocks below the lowest layer
 hand on their captured state and enter no graph.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -16,12 +15,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import grad, jvp, vmap
 
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.margins import Margin, answers_only
 from finite_calculus.models.prefix import OwnLayer
-from finite_calculus.models.prefix_attention import shared_attention
+from finite_calculus.models.prefix_attention import one_by_one, shared_attention
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import (
     AttentionCall,
@@ -46,25 +44,24 @@ def hessian_products(
     derivative is wanted but that starts no direction; all directions of all layers are one batch, in
     that order.
     """
-    moved = _offsets(starts)
-    zeros = tuple(torch.zeros_like(each[0]) for each in moved)
-    numbers = tuple(range(len(layers)))
-    with warnings.catch_warnings(), _margin_of_offsets(prompt, margin, layers) as function:
-        # On first use torch scripts its own derivative formulas, and warns of that.
-        warnings.filterwarnings("ignore", "`torch.jit.script`", DeprecationWarning)
-        slope = grad(function, argnums=numbers)
+    offsets = [torch.zeros_like(each[0]).requires_grad_() for each in _offsets(starts)]
+    started = [place for place, each in enumerate(starts) if len(each)]
+    with margins_of_offsets(prompt, margin, layers) as function, torch.enable_grad():
+        gradients = torch.autograd.grad(function(*offsets)[0], offsets, create_graph=True)
+        moved = _offsets(starts)
         try:
-            along_all: Any = vmap(
-                lambda *along: jvp(slope, zeros, along),
-                out_dims=(None, 0),  # pyright: ignore[reportArgumentType]
-            )(*moved)
+            products = torch.autograd.grad(
+                [gradients[place] for place in started],
+                offsets,
+                [moved[place] for place in started],
+                is_grads_batched=True,
+            )
         except NotImplementedError as error:
             raise UnsupportedModelError(
-                f"`curvature` needs a forward derivative of everything above layer {layers[0]}; torch "
+                f"`curvature` needs a second derivative of everything above layer {layers[0]}; torch "
                 f"has none for a part of {type(prompt.model).__name__}: {error}. Capture without it."
             ) from error
-    gradients, products = along_all
-    return list(gradients), list(products)
+    return [gradient.detach() for gradient in gradients], list(products)
 
 
 def _offsets(starts: Sequence[Tensor]) -> list[Float[Tensor, "directions model"]]:
@@ -79,23 +76,29 @@ def _offsets(starts: Sequence[Tensor]) -> list[Float[Tensor, "directions model"]
 
 
 @contextmanager
-def _margin_of_offsets(
-    prompt: PreparedPrompt, margin: Margin, layers: Sequence[int]
-) -> Iterator[Callable[..., Tensor]]:
-    """The margin as a function of offsets to the writes of layers, while the block lasts."""
+def margins_of_offsets(
+    prompt: PreparedPrompt,
+    margin: Margin,
+    layers: Sequence[int],
+    *,
+    rows: int = 1,
+    edit: Callable[[Site, AttentionCall], AttentionCall] = keep_call,
+) -> Iterator[Callable[..., Float[Tensor, " rows"]]]:
+    """The margins of rows as a function of offsets to the writes of layers, while the block lasts."""
 
     def attend(site: Site, call: AttentionCall) -> Tensor:
         stored = prompt.prefix.layers[site.layer]
-        return shared_attention(call, stored.keys, stored.values)
+        return shared_attention(call, stored.keys, stored.values, products=one_by_one)
 
     with ExitStack() as stack:
         # Parameters would otherwise be recorded in a graph of their own.
         stack.enter_context(torch.no_grad())
         below = batch_baseline(prompt, 1).layers
-        stack.enter_context(skipping(prompt.sites[: layers[0]], below, rows=1))
-        session = Session(by_module(prompt.sites), keep_call, keep_output, attend)
+        stack.enter_context(skipping(prompt.sites[: layers[0]], below, rows=rows))
+        session = Session(by_module(prompt.sites), edit, keep_output, attend)
         stack.enter_context(active(session))
         stack.enter_context(_plain_experts(prompt.model))
+        stack.enter_context(_plain_activation(prompt.model))
         pair = stack.enter_context(answers_only(prompt.model, margin))
 
         def function(*offsets: Tensor) -> Tensor:
@@ -103,7 +106,7 @@ def _margin_of_offsets(
                 for layer, offset in zip(layers, offsets, strict=True):
                     projection = prompt.sites[layer].projection
                     hooks.callback(projection.register_forward_hook(_adding(offset)).remove)
-                return pair.of(prompt.run_last(rows=1, kind=OwnLayer)[0])
+                return pair.of(prompt.run_last(rows=rows, kind=OwnLayer))
 
         yield function
 
@@ -116,8 +119,22 @@ def _adding(offset: Tensor) -> Any:
 
 
 @contextmanager
+def _plain_activation(model: nn.Module) -> Iterator[None]:
+    """SiLU as x σ(x): the derivative of torch's own kernel goes through a batch row by row."""
+    with ExitStack() as hooks:
+        for module in model.modules():
+            if type(module).__name__ in ("SiLU", "SiLUActivation"):
+                hooks.callback(module.register_forward_hook(_sigmoid_product).remove)
+        yield
+
+
+def _sigmoid_product(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    return args[0] * torch.sigmoid(args[0])
+
+
+@contextmanager
 def _plain_experts(model: Any) -> Iterator[None]:
-    """Experts by plain products: the grouped kernel has no forward derivative."""
+    """Experts by plain products: the grouped kernel has no second derivative."""
     before = getattr(model.config, "_experts_implementation", None)
     if before in (None, "eager", "batched_mm"):
         yield

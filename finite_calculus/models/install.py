@@ -6,8 +6,6 @@ configuration is read again, because `set_attn_implementation` only warns when i
 """
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
@@ -18,30 +16,52 @@ from finite_calculus.models.session import attention_of
 from finite_calculus.models.support import Site, UnsupportedModelError
 
 _COUNT = itertools.count()
+_INSTALLED: dict[str, "Installation"] = {}
 
 
-@contextmanager
-def installed_attention(model: PreTrainedModel, sites: tuple[Site, ...]) -> Iterator[str]:
-    """Run a model through our attention function; yields the name it is registered under."""
-    name = f"finite_calculus_{next(_COUNT)}"
-    before = [(config, config._attn_implementation_internal) for config in _configs(model)]
-    function = attention_of(sites)
-    AttentionInterface.register(name, function)
-    AttentionMaskInterface.register(name, eager_mask)
-    try:
-        model.set_attn_implementation(name)
-        check_installed(sites, name)
-        if ALL_ATTENTION_FUNCTIONS[name] is not function:
-            raise UnsupportedModelError(
-                "The registered attention function must be the instrument's; another library wraps "
-                "what is registered. Start a process that does not import it."
-            )
-        yield name
-    finally:
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
-        AttentionInterface._global_mapping.pop(name, None)
-        AttentionMaskInterface._global_mapping.pop(name, None)
+class Installation:
+    """One attention function in a model, until it is removed. Several may lie on one another.
+
+    It knows nothing of the instrument that uses it, so that a forgotten instrument can take it along.
+    """
+
+    def __init__(self, model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
+        self.name = f"finite_calculus_{next(_COUNT)}"
+        self._before = [(c, c._attn_implementation_internal) for c in _configs(model)]
+        function = attention_of(sites)
+        AttentionInterface.register(self.name, function)
+        AttentionMaskInterface.register(self.name, eager_mask)
+        _INSTALLED[self.name] = self
+        try:
+            model.set_attn_implementation(self.name)
+            check_installed(sites, self.name)
+            if ALL_ATTENTION_FUNCTIONS[self.name] is not function:
+                raise UnsupportedModelError(
+                    "The registered attention function must be the instrument's; another library wraps "
+                    "what is registered. Start a process that does not import it."
+                )
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Put back what was there before; whatever was installed later stays, on what lies below."""
+        if _INSTALLED.pop(self.name, None) is None:
+            return
+        for config, implementation in self._before:
+            if config._attn_implementation_internal not in _INSTALLED:
+                config._attn_implementation_internal = implementation
+            for later in _INSTALLED.values():
+                later._replace(config, self.name, implementation)
+        AttentionInterface._global_mapping.pop(self.name, None)
+        AttentionMaskInterface._global_mapping.pop(self.name, None)
+
+    def _replace(self, config: Any, name: str, implementation: Any) -> None:
+        """Let what was below this one be what was below that, in one configuration."""
+        self._before = [
+            (own, implementation if own is config and below == name else below)
+            for own, below in self._before
+        ]
 
 
 def check_installed(sites: tuple[Site, ...], name: str) -> None:

@@ -69,25 +69,26 @@ class Kernels:
         """Those of an unedited row of the same batch."""
         return replace(self, touched=())
 
-    def score_orders(self, heads: int, groups: int, keys: int, width: int) -> Orders | None:
-        """Orders of q·k over the width of a head, in any of the products that form scores."""
+    def score_orders(
+        self, heads: int, groups: int, keys: int, width: int, *, edited: bool = False
+    ) -> Orders | None:
+        """Orders of q·k over the width of a head, in any of the products that form scores.
+
+        `edited` asks for those of edited keys alone, which the shared path multiplies apart.
+        """
         if self.patch is None:
             return _head_orders(self.rows, heads, 1, keys, width, True, self.packed, self.threads)
         members, prefix = heads // groups, max(1, keys - 1)
+        apart = _head_orders(
+            groups, self.rows, members, max(1, self.patch), width, True, self.packed, self.threads
+        )
+        if edited:
+            return apart
         return _united(
+            apart,
             _head_orders(1, groups, members, prefix, width, True, self.packed, self.threads),
             _head_orders(
                 1, groups, self.rows * members, prefix, width, True, self.packed, self.threads
-            ),
-            _head_orders(
-                groups,
-                self.rows,
-                members,
-                max(1, self.patch),
-                width,
-                True,
-                self.packed,
-                self.threads,
             ),
             _own_orders(groups * members, width, self.threads),
             _own_orders(groups * members * self.rows, width, self.threads),

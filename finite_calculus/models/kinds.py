@@ -15,3 +15,6 @@ TOKEN_KINDS: tuple[Edit, ...] = (
     ScaleValues.anywhere(0.0),
     *(KeyShift.anywhere(sign * SHIFT, band) for band in BANDS for sign in (1, -1)),
 )
+
+# Their writes span those of the turned keys nearly as well, and are formed without an edited bank.
+DIRECTION_KINDS: tuple[Edit, ...] = TOKEN_KINDS[: len(MULTIPLIERS) + 2]

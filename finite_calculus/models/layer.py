@@ -4,7 +4,7 @@ Tensors are kept in the float32 in which the model used them; algebra converts t
 values stay in their physical groups and are repeated over heads only when a readout is formed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from finite_calculus.models.sinks import null_sink, sink_mask, sink_scores
 from finite_calculus.models.softcap import capped
+from finite_calculus.models.words import short_repr
 from finite_calculus.readout import Readout, freeze
 from finite_calculus.rotary import Rotary
 
@@ -26,6 +27,8 @@ class LayerBank:
     `changed` marks the key columns whose key or value an edit replaced, `removed` the deleted ones. A
     bank may hold a few columns of its layer only: `columns` names them, None means all.
     """
+
+    __repr__ = short_repr
 
     query: Float[Tensor, "heads width"]
     keys: Float[Tensor, "groups keys width"]
@@ -59,6 +62,8 @@ class LayerCapture:
     `switch` is the position at which the model would change its rotary frequencies, if it does.
     `residual` is the norm of the residual stream that enters the layer's block, None in older captures.
     """
+
+    __repr__ = short_repr
 
     layer: int
     position: int
@@ -138,6 +143,14 @@ class LayerCapture:
                 f"{self.layer} holds; got {token!r}. Negative indices are not wrapped."
             )
         return token - self.first
+
+    def columns(self, tokens: Sequence[int]) -> Int[Tensor, " tokens"]:
+        """Key columns of token indices, each as `column` has it."""
+        held = self.tokens
+        for token in tokens:
+            if isinstance(token, bool) or token not in held:
+                self.column(token)
+        return torch.tensor(tokens) - self.first
 
     def query_map(
         self,

@@ -56,7 +56,7 @@ def token_id(name: str, token: int | str, *, vocabulary: int, tokenizer: Any = N
                 f"`{name}` must be a single token; {token!r} is {len(ids)}: {pieces}. {advice} an id."
             )
         return int(ids[0])
-    if isinstance(token, bool) or not 0 <= token < vocabulary:
+    if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocabulary:
         raise ValueError(
             f"`{name}` must be a token id in 0..{vocabulary - 1}; got {token!r}. "
             f"Pass a text to have it looked up."

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerCapture
+from finite_calculus.models.words import short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,8 @@ class Outcome:
     value as this row rounded them: a prediction from it and the execution share every input. `kernels`
     say what the row was computed with, None where that is not known: bounds then allow for any order.
     """
+
+    __repr__ = short_repr
 
     margin: float
     control: float
@@ -45,6 +48,8 @@ class Outcome:
 @dataclass(frozen=True, eq=False)
 class Execution:
     """Outcomes in the order of the edits."""
+
+    __repr__ = short_repr
 
     outcomes: tuple[Outcome, ...]
 

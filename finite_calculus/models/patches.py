@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus.models.layer import LayerBank, LayerCapture
+from finite_calculus.models.words import short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +18,8 @@ class Patch:
     Rows are padded to the largest number of touched columns; padding is a removed column beyond all
     others, so that it has no attention. `query` is None where no row edits its query.
     """
+
+    __repr__ = short_repr
 
     columns: Int[Tensor, "rows touched"]
     keys: Float[Tensor, "groups rows touched width"]

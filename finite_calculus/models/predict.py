@@ -17,7 +17,8 @@ from finite_calculus.models.edits import Edits, edited_bank
 from finite_calculus.models.layer import LayerBank, LayerCapture, head_products, repeat_groups
 from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.softcap import capped_change
-from finite_calculus.readout import freeze
+from finite_calculus.models.words import short_repr
+from finite_calculus.readout import Readout, freeze
 from finite_calculus.response import finite_response
 
 
@@ -30,6 +31,8 @@ class Prediction:
     tokens are deleted, since their set of keys is another one.
     """
 
+    __repr__ = short_repr
+
     layer: int
     response: Float[Tensor, "heads width"]
     write: Float[Tensor, " model"]
@@ -40,6 +43,8 @@ class Prediction:
 @dataclass(frozen=True, eq=False)
 class Increments:
     """Score and value increments of an edited bank in float64, sinks included."""
+
+    __repr__ = short_repr
 
     scores: Float[Tensor, "heads keys"]
     values: Float[Tensor, "heads keys width"]
@@ -52,19 +57,32 @@ def predict(layer: LayerCapture, edits: Edits) -> Prediction:
 
 def predict_bank(layer: LayerCapture, bank: LayerBank) -> Prediction:
     """Predict the readout of an edited bank against the captured one."""
-    change = increments(layer, bank)
     parts, base = None, layer.readout()
     if bool(bank.removed.any()):
-        removed = null_sink(bank.removed, layer.sinks)
-        deletion = deletion_response(base, removed.unsqueeze(0)).squeeze(-2)
-        rest = freeze(base.scores, base.values, mask=base.attended & ~removed)
-        response = deletion + finite_response(rest, change.scores, change.values)
+        response = exact_response(layer, bank, base)
     else:
+        change = increments(layer, bank)
         parts = decompose(base, change.scores, change.values)
         response = parts.total
     write = project(response, layer.output_projection.double())
     effect = float(torch.dot(write, layer.gradient_write.double()))
     return Prediction(layer.layer, response, write, effect, parts)
+
+
+def exact_response(
+    layer: LayerCapture, bank: LayerBank, base: Readout
+) -> Float[Tensor, "heads width"]:
+    """Δy of an edited bank against `base`, the layer's own readout, without its parts."""
+    change = increments(layer, bank)
+    values = None if torch.equal(bank.values, layer.values) else change.values
+    if not bool(bank.removed.any()):
+        return finite_response(base, change.scores, values)
+    removed = null_sink(bank.removed, layer.sinks)
+    deletion = deletion_response(base, removed.unsqueeze(0)).squeeze(-2)
+    if values is None and not bool(change.scores.any()):
+        return deletion
+    rest = freeze(base.scores, base.values, mask=base.attended & ~removed)
+    return deletion + finite_response(rest, change.scores, values)
 
 
 def increments(layer: LayerCapture, bank: LayerBank) -> Increments:

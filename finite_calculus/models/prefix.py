@@ -14,10 +14,14 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import Cache, DynamicLayer
 
+from finite_calculus.models.words import short_repr
+
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
     """Keys and values of all tokens but the last, and the unedited batches computed from them."""
+
+    __repr__ = short_repr
 
     ids: Tensor
     layers: tuple[DynamicLayer, ...]

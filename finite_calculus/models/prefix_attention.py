@@ -4,6 +4,8 @@ It runs in place of the eager function on the shared path of execution and under
 its matrix products are grouped otherwise, so that it differs from the eager one by rounding.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -14,12 +16,18 @@ from finite_calculus.models.softcap import capped
 
 
 def shared_attention(
-    call: AttentionCall, keys: Tensor | None, values: Tensor | None, patch: Patch | None = None
+    call: AttentionCall,
+    keys: Tensor | None,
+    values: Tensor | None,
+    patch: Patch | None = None,
+    *,
+    products: Callable[[Tensor, Tensor], Tensor] = torch.bmm,
 ) -> Tensor:
     """y of every row, (rows, 1, heads, width), over one prefix and each row's own last token.
 
     Scores are held as (groups, rows, heads of a group, columns), so that the product of a group with
-    the prefix is one of matrices. With a patch, all rows have row 0's query, key and value.
+    the prefix is one of matrices; `products` multiplies all groups. With a patch, all rows have row 0's
+    query, key and value.
     """
     if keys is None or values is None:
         raise ValueError("The prefix must hold keys and values to be shared; it holds none.")
@@ -29,22 +37,32 @@ def shared_attention(
     if patch is not None:
         query, own_key, own_value = query[:, :1], own_key[:, :1], own_value[:, :1]
         query = query if patch.query is None else query + patch.query
-    products = torch.bmm(query.flatten(1, 2), keys.mT).unflatten(1, query.shape[1:3])
+    shared = products(query.flatten(1, 2), keys.mT).unflatten(1, query.shape[1:3])
     own = (query * own_key).sum(-1, keepdim=True)
-    scores = _finished(call, torch.cat([products, own], -1), None)
+    scores = _finished(call, torch.cat([shared, own], -1), None)
     if patch is None:
-        y = _weighed(_softmax(call, scores), values, own_value)
+        y = _weighed(_softmax(call, scores), values, own_value, products)
     else:
         touched = _finished(call, query @ patch.keys.mT, patch.columns.clamp(max=count))
         probs, moved = patch.out_of(_softmax(call, patch.into(scores, touched)))
-        y = _weighed(probs, values, own_value) + moved @ patch.values
+        y = _weighed(probs, values, own_value, products) + moved @ patch.values
     return y.movedim(0, 1).flatten(1, 2).unsqueeze(1)
 
 
-def _weighed(probs: Tensor, values: Tensor, own_value: Tensor) -> Tensor:
+def one_by_one(rows: Tensor, prefix: Tensor) -> Tensor:
+    """Products of one group after the other: batched over directions, `bmm` would copy the prefix."""
+    return torch.stack([own @ shared for own, shared in zip(rows, prefix, strict=True)])
+
+
+def _weighed(
+    probs: Tensor,
+    values: Tensor,
+    own_value: Tensor,
+    products: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
     """Σpv over the prefix, one product of matrices, and the last token's own value."""
     count = values.shape[1]
-    y = torch.bmm(probs[..., :count].flatten(1, 2), values).unflatten(1, probs.shape[1:3])
+    y = products(probs[..., :count].flatten(1, 2), values).unflatten(1, probs.shape[1:3])
     return y + probs[..., count : count + 1] * own_value
 
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
-from finite_calculus.models.support import Site, UnsupportedModelError
+from finite_calculus.models.support import Site, UnsupportedModelError, require_finite_run
+from finite_calculus.models.words import short_repr
 from finite_calculus.rotary import Layout, Rotary, rotate, split_planes
 
 _POSITIONS = (1, 6, 2, 25)
@@ -32,6 +33,8 @@ class ProbedRotary:
     `limit` is the position at which the model would switch frequencies (dynamic, LongRoPE), if any;
     `error` and `bound` are relative to the norm of the keys.
     """
+
+    __repr__ = short_repr
 
     layer: int
     rotary: Rotary | None
@@ -92,6 +95,8 @@ def keys_at(
     where = torch.tensor([[position]], device=device)
     with torch.no_grad(), active(Session(by_module(sites), keep_call, observe)):
         model(input_ids=ids, position_ids=where, use_cache=False)
+    for key, _ in pairs.values():
+        require_finite_run(model, "keys", key)
     return pairs
 
 

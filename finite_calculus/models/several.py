@@ -21,6 +21,7 @@ from finite_calculus.models.predict import Prediction, predict
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_output
 from finite_calculus.models.support import Site
+from finite_calculus.models.words import short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class SeveralPrediction:
     `effect` adds the first orders. With curvature, `second` adds the second-order terms of each layer
     and `cross`, the terms between layers along the directions of both; else both are None.
     """
+
+    __repr__ = short_repr
 
     layers: tuple[Prediction, ...]
     effect: float

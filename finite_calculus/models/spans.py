@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from finite_calculus.models.capture import Capture
 from finite_calculus.models.margins import need_tokenizer
 
 
@@ -38,6 +39,16 @@ def span(prompt: str, text: str, tokenizer: Any, *, occurrence: int = 0) -> tupl
     if not tokens:
         raise ValueError(f"`text` {text!r} must cover a token of the prompt; it covers none.")
     return tokens
+
+
+def check_places(name: str, tokens: Iterable[int], capture: Capture) -> None:
+    """Require token indices of the captured prompt: what lies outside would be dropped unseen."""
+    for token in tokens:
+        if isinstance(token, bool) or token not in capture.positions:
+            raise ValueError(
+                f"`{name}` must name tokens in 0..{len(capture.ids) - 1}, those of the captured prompt; got "
+                f"{token!r}. Negative indices are not wrapped."
+            )
 
 
 def check_donor(

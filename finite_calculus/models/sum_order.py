@@ -10,14 +10,13 @@ A probe that does not answer like a binary tree gives no order, and then every o
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log, sqrt
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
-
-from finite_calculus._tracked import ulp_of
 
 # A chain: the first item plus the second, plus the third, …; an item is a term or a chain of its own.
 Chain: TypeAlias = tuple["int | Chain", ...]
@@ -32,6 +31,8 @@ UNIT = torch.finfo(torch.float32).eps / 2
 # A probable bound may be exceeded with this probability, by one number whose roundings are independent and
 # centred: λ√Σr² with 2·e^{−λ²/2} of it, by Hoeffding's inequality.
 DOUBT = 1e-9
+# The exponent of a float64: without the other digits, the largest power of two that it contains.
+_EXPONENT = 0x7FF << 52
 _DEVIATIONS = sqrt(2 * log(2 / DOUBT))
 
 
@@ -66,8 +67,12 @@ class Spread:
 
 
 def half_place(size: Tensor) -> Tensor:
-    """What rounding a number of at most this size to float32 may cost, underflow included."""
-    return ulp_of(size, torch.float32) / 2 + torch.finfo(torch.float32).smallest_normal * UNIT
+    """What rounding a number of at most this size to float32 may cost, underflow included.
+
+    Infinite for what is no number: nothing is known of it.
+    """
+    power = (size.view(torch.int64) & _EXPONENT).view(torch.float64)
+    return power.mul_(UNIT).add_(torch.finfo(torch.float32).smallest_normal * UNIT)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,27 @@ class Order:
 
     chain: Chain
     rounded: tuple[int, ...]
+
+    @cached_property
+    def levels(self) -> tuple[Int[Tensor, "chains length"], ...]:
+        """Chains of one height and length as rows, those below first: what is added, by its place.
+
+        Places count the terms first, then the sums of all chains in the order of these rows.
+        """
+        groups: dict[tuple[int, int], list[Chain]] = {}
+        _list_chains(self.chain, groups)
+        places: dict[Chain, int] = {}
+        count = _count_terms(self.chain)
+        levels = []
+        for group in (groups[size] for size in sorted(groups)):
+            levels.append(
+                torch.tensor(
+                    [[item if isinstance(item, int) else places[item] for item in c] for c in group]
+                )
+            )
+            places |= {chain: count + row for row, chain in enumerate(group)}
+            count += len(group)
+        return tuple(levels)
 
 
 def reveal_orders(sums: Callable[[Tensor], Tensor], terms: int) -> frozenset[Order] | None:
@@ -151,6 +177,18 @@ class _Prober:
         return own
 
 
+def _list_chains(chain: Chain, groups: dict[tuple[int, int], list[Chain]]) -> int:
+    """Put a chain and those inside it into `groups` by height and length; returns its height."""
+    heights = [_list_chains(item, groups) for item in chain if isinstance(item, tuple)]
+    height = 1 + max(heights, default=0)
+    groups.setdefault((height, len(chain)), []).append(chain)
+    return height
+
+
+def _count_terms(chain: Chain) -> int:
+    return sum(_count_terms(item) if isinstance(item, tuple) else 1 for item in chain)
+
+
 def _first_term(chain: Chain) -> int:
     first = chain[0]
     return _first_term(first) if isinstance(first, tuple) else first
@@ -181,12 +219,9 @@ def sum_spread(
     room = _room(sizes.sum(-1), terms.shape[-1])
     if errors is not None:
         room = room + errors.sum(-1)
-    products = half_place(sizes)
-    parts = [
-        _chain_spread(terms, order.chain, room)[1]
-        + Spread.of(_columns(products, list(order.rounded))).summed(-1)
-        for order in orders
-    ]
+    # Terms come first: a gather then copies rows, and partial sums run over whole ones.
+    rows, sizes = (each.movedim(-1, 0).contiguous() for each in (terms, sizes))
+    parts = [_chain_spread(rows, sizes, order, room) for order in orders]
     return Spread(
         torch.stack([part.sure for part in parts]).amax(0),
         torch.stack([part.square for part in parts]).amax(0),
@@ -208,29 +243,19 @@ def _room(total: Tensor, terms: int) -> Tensor:
     return total * (terms * UNIT / max(1 - terms * UNIT, UNIT) + 2.0**-40)
 
 
-def _chain_spread(terms: Tensor, chain: Chain, room: Tensor) -> tuple[Tensor, Spread]:
-    """The sum of a chain and the roundings of all partial sums in it and below it."""
-    nested = [item for item in chain if isinstance(item, tuple)]
-    below = [_chain_spread(terms, item, room) for item in nested]
-    leaves = [item for item in chain if not isinstance(item, tuple)]
-    columns = _columns(terms, leaves)
-    if nested:
-        # Terms and sums of nested chains, in the places that they have in this one.
-        joined = torch.cat([columns, torch.stack([total for total, _ in below], -1)], -1)
-        is_chain = torch.tensor([isinstance(item, tuple) for item in chain])
-        places = torch.empty(len(chain), dtype=torch.long)
-        places[~is_chain] = torch.arange(len(leaves))
-        places[is_chain] = torch.arange(len(leaves), len(chain))
-        columns = joined.index_select(-1, places)
-    partial = columns.cumsum(-1)
-    spread = Spread.of(half_place(partial[..., 1:].abs() + room.unsqueeze(-1))).summed(-1)
-    for _, part in below:
-        spread = spread + part
-    return partial[..., -1], spread
-
-
-def _columns(terms: Tensor, leaves: list[int]) -> Tensor:
-    """Terms by number; a run of neighbours is read where it is."""
-    if leaves and leaves == list(range(leaves[0], leaves[-1] + 1)):
-        return terms[..., leaves[0] : leaves[-1] + 1]
-    return terms.index_select(-1, torch.tensor(leaves, dtype=torch.long))
+def _chain_spread(
+    terms: Float[Tensor, "terms *shape"],
+    sizes: Float[Tensor, "terms *shape"],
+    order: Order,
+    room: Tensor,
+) -> Spread:
+    """The roundings of all partial sums of an order, and of the products that are rounded on their own."""
+    spread = Spread.of(half_place(sizes[list(order.rounded)])).summed(0)
+    sums = terms
+    for number, places in enumerate(order.levels, start=1):
+        partial = sums.index_select(0, places.flatten()).unflatten(0, places.shape).cumsum(1)
+        rounding = Spread.of(half_place(partial[:, 1:].abs() + room))
+        spread = spread + rounding.summed(0).summed(0)
+        if number < len(order.levels):
+            sums = torch.cat([sums, partial[:, -1]])
+    return spread

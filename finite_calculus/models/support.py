@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -112,6 +112,18 @@ def foreign_patches(sites: tuple[Site, ...]) -> list[str]:
         if not str(getattr(function, "__module__", "")).startswith("transformers."):
             reports.append(f"attention function {key!r} is {_where(function)}")
     return sorted(set(reports))
+
+
+def require_finite_run(model: nn.Module, what: str, tensor: Tensor) -> None:
+    """Require finite numbers of a run; weights that are not finite are named."""
+    if bool(torch.isfinite(tensor).all()):
+        return
+    broken = [name for name, p in model.named_parameters() if not bool(torch.isfinite(p).all())]
+    reason = f"{broken[0]} holds NaN or infinite weights" if broken else "it overflows on the way"
+    raise ValueError(
+        f"`model` must compute finite {what}; it does not, because {reason}. "
+        f"Load the weights again, or choose another precision."
+    )
 
 
 def has_query_norm(module: nn.Module) -> bool:

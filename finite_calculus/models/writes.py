@@ -17,6 +17,7 @@ from torch import Tensor
 from finite_calculus.models.edits import Edit, edited_bank
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.predict import increments
+from finite_calculus.models.words import short_repr
 from finite_calculus.singles import PreparedSingles, prepare_singles
 from finite_calculus.sparse import REACH
 
@@ -27,6 +28,8 @@ _ENTRIES = 1 << 24
 @dataclass(frozen=True, eq=False)
 class TokenWrites:
     """Some key columns of a layer, prepared for the writes of edits of each of them alone."""
+
+    __repr__ = short_repr
 
     layer: LayerCapture
     columns: Int[Tensor, " columns"]

@@ -5,19 +5,27 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from finite_calculus.models.words import short_repr
+from finite_calculus.search.anchors import LayerAnchors
+
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
     """What executed candidates say of all: `band` holds the executed effect at rate `level`.
 
-    `executed` is nan where nothing was executed. `group` numbers the stratum of every row, `sampled`
-    marks the rows that were drawn at random from it. `trusted` rows keep their sign within the band
-    and have nothing else against them.
+    `corrected` is the prediction with the next order as the executed anchors have it. `executed` is nan
+    where nothing was executed. `group` numbers the stratum of every row, `sampled` marks the rows that
+    were drawn at random from it. `scale` is how wrong `corrected` may well be. `trusted` rows
+    keep their sign within the band and have nothing else against them.
     """
 
+    __repr__ = short_repr
+
+    corrected: Float[Tensor, " rows"]
     executed: Float[Tensor, " rows"]
     group: Int[Tensor, " rows"]
     sampled: Bool[Tensor, " rows"]
+    scale: Float[Tensor, " rows"]
     band: Float[Tensor, " rows"]
     trusted: Bool[Tensor, " rows"]
     level: float
@@ -31,14 +39,17 @@ class Downstream:
     the effect predicted to second order, `outside` the share of the write that the directions do not
     hold, and `missing` an estimate of the second-order term of that part, ½ λ‖r‖² with λ the largest
     curvature along the directions. `scale` is how wrong a prediction may well be, up to a factor that
-    execution finds.
+    execution finds. `anchors` are the candidates to execute first, to learn the next order from.
     """
+
+    __repr__ = short_repr
 
     size: Float[Tensor, " rows"]
     scale: Float[Tensor, " rows"]
-    second: Float[Tensor, " rows"] | None
-    outside: Float[Tensor, " rows"] | None
-    missing: Float[Tensor, " rows"] | None
+    anchors: tuple[LayerAnchors, ...]
+    second: Float[Tensor, " rows"] | None = None
+    outside: Float[Tensor, " rows"] | None = None
+    missing: Float[Tensor, " rows"] | None = None
     calibrated: Calibrated | None = None
 
     def columns(self) -> dict[str, Tensor]:
@@ -46,5 +57,10 @@ class Downstream:
         columns = {"second": self.second, "size": self.size, "outside": self.outside}
         if self.calibrated is not None:
             done = self.calibrated
-            columns |= {"band": done.band, "trusted": done.trusted, "executed": done.executed}
+            columns |= {
+                "corrected": done.corrected,
+                "band": done.band,
+                "trusted": done.trusted,
+                "executed": done.executed,
+            }
         return {name: column for name, column in columns.items() if column is not None}

@@ -17,13 +17,14 @@ from torch import Tensor
 def conformal_quantile(ratios: Float[Tensor, " sample"], level: float, *, whole: bool) -> float:
     """The ⌈(n+1)·level⌉-th smallest ratio; infinite if n is too small for the level.
 
-    `whole` says that the sample is all there is: then its largest ratio holds for everything.
+    `whole` says that the sample is all there is: then its largest ratio holds for everything, and none
+    is needed where there is nothing.
     """
     if not 0 < level < 1:
         raise ValueError(f"`level` must lie between 0 and 1; got {level}.")
     count = ratios.shape[0]
     if whole:
-        return float(ratios.max())
+        return float(ratios.max()) if len(ratios) else 0.0
     place = math.ceil((count + 1) * level)
     return math.inf if place > count else float(ratios.sort().values[place - 1])
 

@@ -31,15 +31,16 @@ def draw(
     count: int,
     *,
     seed: int,
+    among: Bool[Tensor, " rows"],
 ) -> Bool[Tensor, " rows"]:
-    """About `count` rows, the same number from every stratum, or all of a smaller one."""
+    """About `count` rows of those allowed, the same number from every stratum, or all of a smaller one."""
     generator = torch.Generator().manual_seed(seed)
-    numbers = group.unique().tolist()
-    each = max(1, -(-count // len(numbers)))
+    numbers = group[among].unique().tolist()
+    each = max(1, -(-count // max(1, len(numbers))))
     order = _order(table, size)
     sampled = torch.zeros(len(table), dtype=torch.bool)
     for number in numbers:
-        rows = order[group[order] == number]
+        rows = order[(group[order] == number) & among[order]]
         runs = min(each, len(rows))
         starts = torch.arange(runs + 1) * len(rows) // runs
         width = starts[1:] - starts[:-1]

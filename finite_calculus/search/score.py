@@ -15,6 +15,8 @@ import torch
 from finite_calculus.models import Capture
 from finite_calculus.models.edits import Edits
 from finite_calculus.models.layer import Wrap
+from finite_calculus.models.spans import check_places
+from finite_calculus.models.words import short_repr
 from finite_calculus.search.block import Block, Places, block_of, effects_of
 from finite_calculus.search.downstream import with_downstream
 from finite_calculus.search.families import Family, token_family
@@ -26,6 +28,8 @@ from finite_calculus.search.table import Part, ScoreTable, table_of
 @dataclass(frozen=True, eq=False)
 class PreparedSearch:
     """A family at a capture: blocks of candidates with their increments and statistics."""
+
+    __repr__ = short_repr
 
     capture: Capture
     family: Family
@@ -65,6 +69,8 @@ def prepare_search(
 ) -> PreparedSearch:
     """Contract values with the gradient, prepare complements and form increments, once."""
     chosen = token_family() if family is None else family
+    for place in chosen.places or ():
+        check_places("places", place, capture)
     stacks = stacks_of(capture, dtype=dtype, wrap=wrap)
     blocks = [block for stack in stacks for block in _blocks(stack, chosen, wrap)]
     if not blocks:

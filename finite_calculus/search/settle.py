@@ -15,9 +15,8 @@ from torch import Tensor
 
 from finite_calculus.models import Instrument
 from finite_calculus.search.conformal import tail_of
-from finite_calculus.search.downstream import required
 from finite_calculus.search.table import ScoreTable, Side, sign_of
-from finite_calculus.search.trust import execute_shared, ratios
+from finite_calculus.search.trust import execute_shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +59,14 @@ def settle(
 
 def chances(table: ScoreTable, towards: Side) -> Callable[[float], Float[Tensor, " rows"]]:
     """For a size of effect, every row's estimated probability of reaching it in the asked direction."""
-    done, scale, sign = table.calibrated, required(table).scale, sign_of(towards)
-    all_ratios = ratios(table, done.executed)
+    done, scale, sign = table.calibrated, table.calibrated.scale, sign_of(towards)
+    all_ratios = (done.executed - done.corrected).abs() / scale
     unit = torch.ones_like(scale)
     for number in done.group.unique().tolist():
         inside = done.group == number
-        middle = all_ratios[inside & done.sampled].median()
-        unit[inside] = middle.clamp(min=torch.finfo(scale.dtype).tiny)
+        sample = all_ratios[inside & done.sampled]
+        if len(sample):
+            unit[inside] = sample.median().clamp(min=torch.finfo(scale.dtype).tiny)
     tail = tail_of((all_ratios / unit)[done.sampled])
     likely = table.predicted * sign if sign else table.predicted.abs()
     return lambda size: tail.above((size - likely) / (scale * unit))

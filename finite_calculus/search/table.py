@@ -13,6 +13,7 @@ from torch import Tensor
 from finite_calculus.certificate import Certificate
 from finite_calculus.models import Capture, Edit
 from finite_calculus.models.edits import Edits, as_tuple
+from finite_calculus.models.words import short_repr
 from finite_calculus.search.beyond import Calibrated, Downstream
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Part:
 
     `layers` holds the layer of every row for listed edits, and of every row of the grid otherwise.
     """
+
+    __repr__ = short_repr
 
     layers: Int[Tensor, " layers"]
     tokens: Int[Tensor, "groups members"] | None
@@ -81,8 +84,9 @@ class ScoreRow:
     `first_order` and `bound` certify that the exact local score is within `bound` of `first_order`;
     they are None until the table is certified. `second` is the effect predicted to second order
     downstream, `trust` the share of it that the first order explains, `size` the write beside the
-    residual stream, `outside` the share of the write that curvature does not see; `band` and
-    `trusted` come from executed candidates. Each is None where the table does not have it.
+    residual stream, `outside` the share of the write that curvature does not see; `corrected`, the
+    prediction with what executed candidates teach, `band` and `trusted` come from execution. Each is
+    None where the table does not have it.
     """
 
     index: int
@@ -100,6 +104,7 @@ class ScoreRow:
     trust: float | None = None
     size: float | None = None
     outside: float | None = None
+    corrected: float | None = None
     band: float | None = None
     trusted: bool | None = None
 
@@ -111,6 +116,8 @@ class ScoreTable:
     `effect` = `key` + `value` + `interaction`. `text` holds the tokens of the prompt. `certificate`
     is there after `certify_table`, `downstream` with a capture that has curvature and after `calibrate`.
     """
+
+    __repr__ = short_repr
 
     capture: Capture
     text: tuple[str, ...]
@@ -125,6 +132,12 @@ class ScoreTable:
     def __len__(self) -> int:
         """Number of candidates."""
         return self.effect.shape[0]
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the prompt coloured by effect, and the first rows."""
+        from finite_calculus.search.html import table_html
+
+        return table_html(self)
 
     @cached_property
     def layer(self) -> Int[Tensor, " rows"]:
@@ -142,8 +155,8 @@ class ScoreTable:
         """The first `count` rows by a column: largest absolute value, or signed.
 
         `towards="answer"` puts the largest number first, `towards="versus"` the smallest.
-        `by="predicted"` goes by the second order where there is one, `by="certain"` by what
-        remains certain of it, and then by the prediction.
+        `by="predicted"` goes by the best prediction that there is, `by="certain"` by what remains
+        certain of it, and then by the prediction.
         """
         return tuple(self.row(index) for index in self.order(count, by=by, towards=towards))
 
@@ -172,9 +185,13 @@ class ScoreTable:
 
     @property
     def predicted(self) -> Float[Tensor, " rows"]:
-        """The predicted effects: to second order downstream where the table has it."""
-        second = None if self.downstream is None else self.downstream.second
-        return self.effect.double() if second is None else second
+        """The predicted effects: corrected by executed ones, else to second order, else to first."""
+        beyond = self.downstream
+        if beyond is not None and beyond.calibrated is not None:
+            return beyond.calibrated.corrected
+        if beyond is not None and beyond.second is not None:
+            return beyond.second
+        return self.effect.double()
 
     def certain(self, *, towards: Side = "either") -> Float[Tensor, " rows"]:
         """What remains certain of every effect: its lowest size within the band, zero if not trusted.

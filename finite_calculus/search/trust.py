@@ -1,9 +1,11 @@
-"""Calibration of a table by execution: a band for every row, and which rows are to be trusted.
+"""Calibration of a table by execution: corrected predictions, a band for every row, and whom to trust.
 
-A few hundred candidates are executed on the shared path, drawn by stratum; the largest writes are
-executed besides, since nothing else speaks for them. In each stratum the ratios of |executed − predicted|
-to the scale of the row give a split-conformal factor. The band holds for a row drawn at random from a
-stratum at the stated rate; it is no bound for a row that was chosen because it looked good.
+Some hundred candidates are executed on the shared path. The anchors correct the predictions (`learn`); the
+largest writes are executed besides, since nothing else speaks for them. Of the others a sample is drawn by
+stratum, and in each stratum the errors in units of each row's scale give a split-conformal factor. The band
+holds for a row drawn at random from a stratum at the stated rate; it is no bound for a row that was chosen
+because it looked good. A row is trusted if its sign survives the band of its stratum and that of all strata
+together, and if its write is smaller than the stream that it enters.
 """
 
 from dataclasses import replace
@@ -13,9 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.models import Instrument
+from finite_calculus.search.anchors import learn, rows_of_anchors
 from finite_calculus.search.beyond import Calibrated
 from finite_calculus.search.conformal import conformal_quantile
-from finite_calculus.search.downstream import derivatives_agree, required, with_downstream
+from finite_calculus.search.downstream import required, with_downstream
 from finite_calculus.search.sample import draw, strata
 from finite_calculus.search.table import ScoreTable
 
@@ -35,28 +38,33 @@ def calibrate(
 ) -> ScoreTable:
     """The table with a calibrated band and `trusted` for every row, from about `count` executions.
 
-    `extremes` counts the largest writes beyond the size of their residual stream that are executed too;
-    they take no part in the calibration, which needs rows drawn at random.
+    Those are the sample; the anchors of the table are executed besides, one in 40 of its rows. `extremes`
+    counts the largest writes beyond the size of their residual stream that are executed too. Neither
+    takes part in the calibration, which needs rows drawn at random.
     """
     if count < 1:
         raise ValueError(f"`count` must be at least 1 execution; got {count}.")
     table = table if table.downstream is not None else with_downstream(table)
-    size = required(table).size
-    group = strata(table, size)
-    sampled = draw(table, group, size, count, seed=seed)
-    largest = torch.argsort(size, descending=True)[:extremes]
-    largest = largest[(size[largest] > 1) & ~sampled[largest]]
-    rows = torch.cat([sampled.nonzero().squeeze(-1), largest])
+    known = required(table)
+    chosen = rows_of_anchors(known.anchors)
+    largest = torch.argsort(known.size, descending=True)[:extremes]
+    chosen = torch.cat([chosen, largest[known.size[largest] > 1]]).unique()
+    group = strata(table, known.size)
+    open_rows = torch.ones(len(table), dtype=torch.bool)
+    open_rows[chosen] = False
+    sampled = draw(table, group, known.size, count, seed=seed, among=open_rows)
+    rows = torch.cat([chosen, sampled.nonzero().squeeze(-1)])
     executed = execute_shared(instrument, table, rows, batch=batch, quiet=quiet)
-    band = _bands(table, executed, group, sampled, level)
-    trusted = derivatives_agree(table) & (table.predicted.abs() > band)
-    done = Calibrated(executed, group, sampled, band, trusted, level)
-    return replace(table, downstream=replace(required(table), calibrated=done))
-
-
-def ratios(table: ScoreTable, executed: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-    """|executed − predicted| over the scale of each row, nan where nothing was executed."""
-    return (executed - table.predicted).abs() / required(table).scale
+    correction, deviation = learn(known.anchors, executed - table.predicted)
+    corrected = table.predicted + correction
+    scale = known.scale + deviation
+    error = (executed - corrected).abs() / scale
+    band = _bands(error, group, sampled, open_rows, level) * scale
+    whole = bool(sampled[open_rows].all())
+    doubt = conformal_quantile(error[sampled], level, whole=whole) * scale
+    trusted = (known.size <= 1) & (corrected.abs() > torch.maximum(band, doubt))
+    done = Calibrated(corrected, executed, group, sampled, scale, band, trusted, level)
+    return replace(table, downstream=replace(known, calibrated=done))
 
 
 def execute_shared(
@@ -76,15 +84,13 @@ def execute_shared(
 
 
 def _bands(
-    table: ScoreTable, executed: Tensor, group: Tensor, sampled: Tensor, level: float
-) -> Tensor:
-    """The band of every row: its stratum's conformal factor times its scale."""
-    scale, all_ratios = required(table).scale, ratios(table, executed)
-    band = torch.empty_like(scale)
+    error: Tensor, group: Tensor, sampled: Tensor, open_rows: Tensor, level: float
+) -> Float[Tensor, " rows"]:
+    """The conformal factor of every row's stratum, from its errors in units of their scales."""
+    factors = torch.empty_like(error)
     for number in group.unique().tolist():
         inside = group == number
         sample = inside & sampled
-        whole = bool((inside == sample).all())
-        factor = conformal_quantile(all_ratios[sample], level, whole=whole)
-        band[inside] = factor * scale[inside]
-    return band
+        whole = bool((inside & open_rows == sample).all())
+        factors[inside] = conformal_quantile(error[sample], level, whole=whole)
+    return factors

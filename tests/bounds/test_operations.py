@@ -8,6 +8,7 @@ import torch
 
 import finite_calculus as fc
 from finite_calculus import _arithmetic_rules
+from finite_calculus._units import sum_remainder
 from tests.helpers.exact_bounds import (
     F32,
     F64,
@@ -51,6 +52,17 @@ def test_sums_of_two_are_charged_their_exact_residual(name: str, errors: bool, d
     assert torch.equal(fc.value_of(sums), call(x, y))
     rows = each(x, y, e, f, fc.value_of(sums))
     assert_bounds(sums, [e + f + abs(first * x + second * y - z) for x, y, e, f, z in rows])
+
+
+@both
+@pytest.mark.parametrize("errors", [False, True])
+def test_what_rounding_takes_from_a_sum_has_the_error_of_its_terms_alone(errors: bool, dtype):
+    x, y, e, f = operands(dtype, errors)
+    lost = sum_remainder(fc.track(x, e), fc.track(y, f), x + y)
+    rows = list(each(x, y, x + y, fc.value_of(lost), e, f))
+    assert all(x + y == total + rest for x, y, total, rest, *_ in rows)
+    for bound, (*_, e, f) in zip(exact(fc.error_of(lost)), rows, strict=True):
+        assert e + f <= bound <= (e + f) * (1 + Fraction(1, 2**39))
 
 
 @both

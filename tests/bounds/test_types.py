@@ -209,3 +209,31 @@ def test_no_bound_is_given_for_float32_products_of_lower_precision(precision: st
         fc.track(torch.ones(2, dtype=F64))
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+def prepared_outside() -> dict[str, Callable[[], object]]:
+    """Functions of float32 objects that were made before autocast began."""
+    scores, values = torch.tensor([4.0, 0.0, 1.0, -1.0]), draw(4, 3, dtype=torch.float32)
+    readout, bank = fc.freeze(scores, values), fc.read_bank(scores, values)
+    features, step = draw(4, 2, dtype=torch.float32), torch.zeros(1, 2)
+    weights = fc.effective_weights(draw(2, dtype=torch.float32), features, values)
+    heavy, removed = torch.tensor([[0, 1]]), torch.tensor([[True, False, True, False]])
+    return {
+        "prepare": lambda: fc.prepare(readout, heavy).response(step),
+        "prepare_spans": lambda: fc.prepare_spans(bank, torch.tensor([0]), 2).deletion(),
+        "deletion_response": lambda: fc.deletion_response(readout, removed),
+        "deletion_jacobian": lambda: fc.deletion_jacobian(readout, removed),
+        "EffectiveWeights.output": lambda: weights.output,
+        "unit_gradient_step": lambda: fc.unit_gradient_step(weights),
+    }
+
+
+@pytest.mark.parametrize("name", prepared_outside())
+def test_autocast_does_not_reach_products_of_what_was_made_before_it(name: str):
+    call = prepared_outside()[name]
+    call()
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        pytest.raises(RuntimeError, match="Autocast must be off for float32"),
+    ):
+        call()

@@ -112,7 +112,7 @@ def test_the_command_prints_every_name_as_a_table_and_every_pin_as_json(
     assert str(tmp_path) in table
     assert "Apache-2.0" in table
     models_command(json=True, cache=tmp_path)
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["models"]
     assert [row["name"] for row in rows] == NAMES
     assert "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53" in rows[3]["pinned"]
 

@@ -49,6 +49,23 @@ def test_run_status_replay_and_summary(finished: Path, tmp_path: Path) -> None:
     assert "| retrieval | 2 |" in summary.output
     assert (out / "summary" / "paired.csv").exists()
     assert (tmp_path / "archive" / "manifest.json").exists()
+    shutil.rmtree(out / "units" / "retrieval-002")
+    refused = command("summary", str(out), "--archive", str(tmp_path / "part"))
+    assert refused.exit_code == 1
+    assert "must be finished before it is archived" in plain(refused.output)
+    refused = command("summary", str(out), "--first", "3")
+    assert (
+        "`first` must be a number of finished units of the stage main, from its beginning; got 3, and 2"
+        in (plain(refused.output))
+    )
+    part = command("summary", str(out), "--first", "1", "--archive", str(tmp_path / "part"))
+    assert part.exit_code == 0, part.output
+    kept = (tmp_path / "part" / "summary.md").read_bytes()
+    assert b"(A PART: the first 1 of 3 units of the stage main)" in kept.splitlines()[0]
+    again = command("summary", str(tmp_path / "part"), "--out", str(tmp_path / "again"))
+    assert (tmp_path / "again" / "summary.md").read_bytes() == kept, again.output
+    refused = command("summary", str(tmp_path / "part"), "--first", "1")
+    assert "`first` must be asked of a run; this is an archive" in plain(refused.output)
     changed = command("run", "joint-kv", *given, "--batch", "9", "--out", str(out), "--quiet")
     assert changed.exit_code == 1
     assert "settings.batch: 26 → 9" in changed.output
@@ -67,11 +84,14 @@ def test_an_interruption_says_that_finished_units_are_kept(
 
 
 def test_damage_gives_exit_code_one(copied: Path) -> None:
+    assert command("replay", str(copied), "--quiet").exit_code == 0
+    assert "all agree" in command("status", str(copied)).output
     (copied / "units" / "retrieval-000" / "checks.parquet").unlink()
     for words in (["status"], ["replay"], ["summary"]):
         result = command(*words, str(copied))
         assert result.exit_code == 1
         assert "checks.parquet: missing" in result.output
+        assert "all agree" not in result.output
 
 
 def test_the_list_of_studies_imports_none_of_them() -> None:

@@ -57,13 +57,31 @@ def test_a_finished_run_has_nothing_left_to_do(runs: Runs, copied: Path) -> None
     assert contents(copied) == before
 
 
+def test_progress_counts_what_other_processes_finish(
+    runs: Runs, copied: Path, tmp_path: Path
+) -> None:
+    units, aside = copied / directory.UNITS, tmp_path / "aside"
+    shutil.move(units / "retrieval-002", aside)
+    shutil.rmtree(units / "retrieval-001")
+    seen: list[tuple[str, int, int]] = []
+
+    def report(*state: Any) -> None:
+        if not seen:
+            shutil.move(aside, units / "retrieval-002")
+        seen.append(state)
+
+    runs(copied, report=report)
+    assert seen == [("", 0, 2), ("retrieval-001", 2, 2)]
+
+
 def test_a_changed_setting_is_refused_with_the_difference(runs: Runs, copied: Path) -> None:
-    before = contents(copied)
+    before, log = contents(copied), (copied / "run.log").read_bytes()
     with pytest.raises(ChangedRunError, match=r"settings\.batch: 26 → 13"):
         runs(copied, small(batch=13))
     with pytest.raises(ChangedRunError, match=r"settings\.layers\.0: 2 → 3"):
         runs(copied, small(layers=[3]))
     assert contents(copied) == before
+    assert (copied / "run.log").read_bytes() == log
 
 
 def test_a_changed_model_is_refused(embedded: tuple[Any, Any], runs: Runs, copied: Path) -> None:

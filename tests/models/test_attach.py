@@ -105,7 +105,7 @@ def test_inside_the_block_the_model_is_its_own_eager_self_bit_for_bit(tiny, ids)
 def test_an_instrument_refuses_to_work_outside_its_block(tiny, ids):
     with attach(tiny("qwen2")) as instrument:
         capture = instrument.capture(ids, answer=3, versus=5)
-    with pytest.raises(RuntimeError, match=r"the block has ended .* Attach again"):
+    with pytest.raises(RuntimeError, match=r"or before `close\(\)`; the model .* Attach again"):
         instrument.execute(capture, [Odds(1, (15,), 2.0)])
 
 

@@ -14,7 +14,7 @@ from finite_calculus.models import (
     compare_locally,
 )
 from finite_calculus.models.bounds import readout_stages
-from finite_calculus.models.edits import Edits
+from finite_calculus.models.edits import Edits, edited_bank
 from native_checks.bench import battery
 
 Executed = tuple[list[Edits], Execution]
@@ -87,3 +87,23 @@ def test_a_change_along_a_gradient_is_its_contraction(executed: Executed):
         assert abs(float(contraction - terms.sum())) <= allowed
     assert abs(float(along.error)) <= float(along.bound)
     assert float(along.probable_bound) <= float(along.bound)
+
+
+def test_bounds_that_share_untouched_keys_are_those_of_the_whole_bank(executed):
+    edits, execution = executed
+    for edit, outcome in zip(edits, execution.outcomes, strict=True):
+        bank = edited_bank(outcome.layer, edit)
+        known = {"kernels": outcome.kernels, "executed": outcome.output}
+        control = readout_stages(
+            outcome.layer, kernels=outcome.kernels, executed=outcome.control_output
+        )
+        whole = readout_stages(outcome.layer, bank, **known)
+        shared = readout_stages(outcome.layer, bank, unedited=control, **known)
+        native = outcome.kernels is None or outcome.kernels.patch is None
+        for name in ("sure", "square"):
+            all_keys, edited = getattr(whole.products, name), getattr(shared.products, name)
+            moved = (bank.keys != outcome.layer.keys).any(-1).any(0)
+            assert torch.equal(all_keys[:, ~moved], edited[:, ~moved])
+            # On the shared path edited keys are multiplied apart: only the orders of that product count.
+            assert bool((edited <= all_keys).all())
+            assert not native or torch.equal(all_keys, edited)

@@ -90,6 +90,7 @@ def test_a_saved_run_names_its_command_and_versions(prompt, tmp_path, monkeypatc
     saved = run("score", *prompt, "--layers", "1", out=tmp_path)
     assert saved["command"] == "finite-calculus score --answer ' A'"
     assert saved["made_with"].keys() == {"finite_calculus", "torch", "transformers"}
+    assert saved["schema"] == 1
 
 
 def test_score_takes_spans_sweeps_donors_sides_and_a_budget(prompt, tmp_path) -> None:
@@ -138,9 +139,20 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
         "evict", *prompt, "--layers", "1,3", "--budget", "0.05", "--protect", "0", out=tmp_path
     )
     for plan in plans["evictions"]:
-        assert plan["distortions"][-1] <= plan["budget"]
+        assert plan["figure"] <= plan["budget"]
         assert 0 not in plan["tokens"]
         assert plan["local"]["error"] <= plan["local"]["bound"]
+    arguments = ["--fraction", "0.5", "--window", "4", "--shared", "--layers", "1,3"]
+    target = tmp_path / "unasked.json"
+    code, output = command("evict", "--chat", *prompt, *arguments, "--json", str(target))
+    assert code == 0, output
+    unasked = json.loads(target.read_text())
+    assert "planned 4/4" in output
+    assert unasked["answer"].startswith("#")
+    assert unasked["baseline"] > 0
+    plans = unasked["evictions"]
+    assert sum(len(plan["tokens"]) for plan in plans) == 2 * (unasked["tokens"] // 2)
+    assert all(len(plan["distortions"]) == 4 and plan["divergence"] >= 0 for plan in plans)
     arguments = ["--layers", "1", "--bits", "2", "--count", "2", "--generate", "2"]
     repairs = run("restore", *prompt, *arguments, out=tmp_path)
     assert len(repairs["repairs"][0]["restored"]) == 2
@@ -171,7 +183,15 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
             ["steer", *ASKED, "--prompt", "A B", "--layer", "1", "--head", "0", "--ratio", "1:1=2"],
             "two different tokens",
         ),
+        (["execute", *ASKED, "--prompt", "A B", "--edit", "bits:1:1:4.9"], "bits must be a whole"),
+        (["evict", *ASKED, "--prompt", "A B", "--protect", "99"], "must lie in 0.."),
         (["evict", *ASKED, "--prompt", "A B", "--budget", "-1"], "Invalid value for '--budget'"),
+        (["evict", *ASKED, "--prompt", "A B", "--budget", "nan"], "Invalid value for '--budget'"),
+        (["evict", *ASKED, "--prompt", "A B", "--protect", "99"], "Numbers must lie in 0.."),
+        (["evict", *ASKED, "--prompt", "A B", "--protect", "x"], "must be a whole number"),
+        (["evict", *ASKED, "--prompt", "A B", "--count", "99"], "`count` must be between 0"),
+        (["evict", *ASKED, "--prompt", "A B", "--over", "most"], "`over` must be one of"),
+        (["evict", "--prompt", "A B", "--answer", "A"], "both --answer and --versus, or neither"),
         (["restore", *ASKED, "--prompt", "A B", "--count", "999"], "`count` must be between"),
     ],
 )

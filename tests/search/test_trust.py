@@ -131,13 +131,15 @@ def test_the_sample_meets_every_layer_and_kind(embedded: CapturedPair) -> None:
     table = calibrate(embedded.instrument, score(embedded.capture), count=400)
     size = required(table).size
     group = strata(table, size)
-    sampled = draw(table, group, size, 400, seed=1)
+    everywhere = torch.ones(len(table), dtype=torch.bool)
+    sampled = draw(table, group, size, 400, seed=1, among=everywhere)
     rows = [table.row(int(row)) for row in sampled.nonzero().squeeze(-1)]
     assert {row.layer for row in rows} == {0, 1, 2, 3}
     assert {row.kind for row in rows} == {row.kind for row in table.rows(range(len(table)))}
     per_group = torch.bincount(group[sampled])
     assert int(per_group[per_group > 0].min()) == int(per_group.max())
-    assert not torch.equal(sampled, draw(table, group, size, 400, seed=2))
+    other = draw(table, group, size, 400, seed=2, among=everywhere)
+    assert not torch.equal(sampled, other)
 
 
 def test_conformal_quantiles_cover_and_say_when_they_cannot() -> None:

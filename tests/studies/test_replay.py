@@ -26,6 +26,7 @@ from finite_calculus.models import Instrument, attach, edited_bank
 from finite_calculus.provenance.digests import digest
 from finite_calculus.studies.joint_kv import STUDY, predictors
 from finite_calculus.studies.joint_kv.replay import replay_unit
+from finite_calculus.studies.joint_kv.rows import Intervention
 from finite_calculus.studies.joint_kv.unit import variants
 from tests.helpers.studies import small
 
@@ -276,3 +277,20 @@ def test_tables_in_three_forms() -> None:
     assert "| a_b | 1.23e-04 |" in as_markdown(table)
     assert r"a\_b & $1.23\times10^{-4}$\\" in as_latex(table)
     assert as_csv(table) == "what,|I|\na_b,0.00012345\nc,\n"
+
+
+def test_the_second_order_comes_closer_to_what_was_executed(finished: Path) -> None:
+    listed = read_saved(finished).records.rows(Intervention)
+    assert all((row.predicted_second is None) == (row.kind != "joint") for row in listed)
+    rows = [row for row in listed if row.strength == 0.5]
+    errors = {
+        name: np.abs([getattr(row, name) - row.effect for row in rows]).mean()
+        for name in ("predicted_joint", "predicted_second")
+    }
+    assert errors["predicted_second"] < errors["predicted_joint"] / 2
+
+
+def test_records_without_the_second_order_leave_its_column_empty() -> None:
+    saved = read_saved(Path(__file__).parents[2] / "results" / "joint-kv" / "embedded")
+    (table,) = [table for table in report_tables(saved) if table.name == "downstream"]
+    assert {row[table.columns.index("second MAE")] for row in table.rows} == {None}

@@ -7,8 +7,10 @@ itself, how it is written on the command line, what it is called in a table, whe
 which examples the preflight runs. A new edit is one class in one file, with `@register` above it.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import ClassVar, TypeVar
 
 import torch
@@ -46,6 +48,21 @@ class Edit:
 
     layer: int
     tokens: Tokens
+
+    def __post_init__(self) -> None:
+        """Refuse a layer that is no number; tokens may be any sequence of indices and are kept as a tuple."""
+        if not _is_index(self.layer):
+            raise TypeError(
+                f"`layer` of {type(self).__name__} must be the number of a layer; got {self.layer!r}."
+            )
+        tokens = self.tokens
+        if not isinstance(tokens, tuple | list | range) or not all(map(_is_index, tokens)):
+            raise TypeError(
+                f"`tokens` of {type(self).__name__} must be token indices, as in (3,) or range(3, 7); got "
+                f"{self.tokens!r}."
+            )
+        object.__setattr__(self, "layer", int(self.layer))
+        object.__setattr__(self, "tokens", tuple(map(int, tokens)))
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """The edited bank."""
@@ -94,7 +111,7 @@ class Edit:
             raise ValueError(
                 f"`tokens` of {type(self).__name__} must name at least one token; got none."
             )
-        return torch.tensor([layer.column(token) for token in self.tokens])
+        return layer.columns(self.tokens)
 
 
 Edits = Edit | tuple[Edit, ...]
@@ -127,6 +144,11 @@ def registered_edits() -> tuple[type[Edit], ...]:
 def as_tuple(edits: Edits) -> tuple[Edit, ...]:
     """One edit or several as a tuple, all of one layer: a counterfactual edits one readout."""
     several = edits if isinstance(edits, tuple) else (edits,)
+    if not all(isinstance(edit, Edit) for edit in several):
+        raise TypeError(
+            f"A counterfactual must be an edit or a tuple of edits of one layer; got {_kind_of(edits)}. "
+            f"A list holds several counterfactuals, each executed on its own."
+        )
     if not several or len({edit.layer for edit in several}) != 1:
         raise ValueError(
             f"A counterfactual must edit exactly one layer; got layers "
@@ -134,6 +156,15 @@ def as_tuple(edits: Edits) -> tuple[Edit, ...]:
             f"several layers use predict_several and Instrument.execute_several."
         )
     return several
+
+
+def as_counterfactuals(edits: object) -> list[tuple[Edit, ...]]:
+    """A sequence of counterfactuals, each as a tuple; one alone is refused, since it has to be in a list."""
+    if isinstance(edits, Edit) or not isinstance(edits, Sequence) or isinstance(edits, str):
+        raise TypeError(
+            f"`edits` must be a list of counterfactuals, as in [Delete(1, (3,))]; got {_kind_of(edits)}."
+        )
+    return [as_tuple(item) for item in edits]
 
 
 def edited_bank(layer: LayerCapture, edits: Edits) -> LayerBank:
@@ -150,8 +181,19 @@ def apply_edits(layer: LayerCapture, edits: Iterable[Edit], bank: LayerBank) -> 
                 f"Take that layer's capture."
             )
         bank = edit.apply(layer, bank)
-    check_attended(layer, bank)
+    check_bank(layer, bank)
     return bank
+
+
+def check_bank(layer: LayerCapture, bank: LayerBank) -> None:
+    """Require that an edited bank can be read: finite numbers, and something left to attend to."""
+    check_attended(layer, bank)
+    edited = (bank.query, bank.keys[:, bank.changed], bank.values[:, bank.changed], bank.bias)
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in edited):
+        raise ValueError(
+            f"`edits` must leave finite {_word(bank.keys.dtype)} numbers; at layer {layer.layer} they make "
+            f"some infinite or NaN. Use a smaller amount."
+        )
 
 
 def check_attended(layer: LayerCapture, bank: LayerBank) -> None:
@@ -181,6 +223,31 @@ def replace_columns(
     )
 
 
+def require_finite(edit: Edit, name: str) -> None:
+    """Require that a setting of an edit is a finite number."""
+    value = getattr(edit, name)
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(
+            f"`{name}` of {type(edit).__name__} must be a finite number; got {value!r}."
+        )
+
+
 def attended_tokens(layer: LayerCapture) -> Tokens:
     """The tokens that a layer attends to, for examples."""
     return tuple(layer.first + int(i) for i in layer.attended.nonzero().squeeze(-1))
+
+
+def _is_index(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _kind_of(value: object) -> str:
+    """What came in place of an edit, in a few words."""
+    kind = type(value).__name__
+    if isinstance(value, list | tuple) and value:
+        return f"a {kind} of {type(value[0]).__name__}"
+    return f"a {kind}"

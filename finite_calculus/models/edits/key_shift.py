@@ -15,8 +15,10 @@ from finite_calculus.models.edits.base import (
     attended_tokens,
     register,
     replace_columns,
+    require_finite,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
+from finite_calculus.models.words import short_repr
 from finite_calculus.rotary import Rotary, frequency_bands, rotate
 
 BANDS = ("fast", "middle", "slow")
@@ -30,6 +32,8 @@ class KeyShift(Edit):
     `band` is a mask over the planes, or the name of the fast, middle or slow third of them.
     """
 
+    __repr__ = short_repr
+
     by_column: ClassVar[bool] = True
     folds: ClassVar[bool] = True
     words: ClassVar[tuple[str, ...]] = ("shift", *BANDS)
@@ -38,7 +42,9 @@ class KeyShift(Edit):
     band: Bool[Tensor, " planes"] | str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a band that is neither a mask nor the name of a third."""
+        """Refuse a shift that is not finite, and a band that is neither a mask nor the name of a third."""
+        super().__post_init__()
+        require_finite(self, "shift")
         if self.band is not None and not isinstance(self.band, Tensor) and self.band not in BANDS:
             raise ValueError(
                 f"`band` must be one of {BANDS} or a boolean tensor over the rotary planes; got "

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import ClassVar
 
 import torch
@@ -24,13 +25,18 @@ class Odds(Edit):
     multiplier: float | int
     heads: tuple[int, ...] | None = None
 
-    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
-        """log(multiplier), rounded to float32, is added to the scores."""
-        if not (self.multiplier > 0 and math.isfinite(self.multiplier)):
+    def __post_init__(self) -> None:
+        """Refuse a multiplier that is not positive or not finite."""
+        super().__post_init__()
+        number = isinstance(self.multiplier, Real)
+        if not number or not (self.multiplier > 0 and math.isfinite(self.multiplier)):
             raise ValueError(
-                f"`multiplier` must be positive and finite; got {self.multiplier}. "
+                f"`multiplier` must be positive and finite; got {self.multiplier!r}. "
                 f"To remove tokens altogether use Delete."
             )
+
+    def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
+        """log(multiplier), rounded to float32, is added to the scores."""
         rows = _heads(layer, self.heads)
         bias = bank.bias.clone()
         bias[rows.unsqueeze(-1), bank.places(self.columns(layer))] += math.log(self.multiplier)
@@ -45,8 +51,8 @@ class Odds(Edit):
         """log(multiplier) as `apply` rounds it, unless heads are named."""
         if self.heads is not None:
             return None
-        bias = self.apply(layer, layer.bank()).bias
-        return bias[0, layer.column(self.tokens[0])].double().reshape(1)
+        one = replace(self, tokens=self.tokens[:1])
+        return one.apply(layer, layer.bank(one.columns(layer))).bias[0].double()
 
     @classmethod
     def examples(cls, layer: LayerCapture, donor: LayerCapture) -> Sequence[Edits]:

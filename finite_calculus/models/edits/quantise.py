@@ -38,7 +38,9 @@ class Quantise(Edit):
     @classmethod
     def from_text(cls, word: str, amount: float | None) -> Edit:
         """Bits are whole."""
-        return cls.anywhere(int(amount or 0))
+        if amount is None or not amount.is_integer():
+            raise ValueError(f"AMOUNT of {word} must be a whole number; got {amount}.")
+        return cls.anywhere(int(amount))
 
     @property
     def name(self) -> str:

@@ -13,8 +13,10 @@ from finite_calculus.models.edits.base import (
     attended_tokens,
     register,
     replace_columns,
+    require_finite,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
+from finite_calculus.models.words import short_repr
 
 
 @runtime_checkable
@@ -34,12 +36,24 @@ class Replace(Edit):
     `donor` is the capture of a prompt of equal token length, or its capture of the same layer.
     """
 
+    __repr__ = short_repr
+
     by_column: ClassVar[bool] = True
 
     donor: LayerCapture | Donor
     strength: float | int = 1.0
     keys: bool = True
     values: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a strength that is not finite, and a donor that is no capture."""
+        super().__post_init__()
+        require_finite(self, "strength")
+        if not isinstance(self.donor, LayerCapture) and not isinstance(self.donor, Donor):
+            raise TypeError(
+                f"`donor` must be a capture, or a captured layer; got {type(self.donor).__name__}. "
+                f"Capture the donor prompt with this instrument."
+            )
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """At strength 1 the donor's tensors are taken as they are."""

@@ -11,6 +11,7 @@ from finite_calculus.models.edits.base import (
     attended_tokens,
     register,
     replace_columns,
+    require_finite,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
 
@@ -25,6 +26,11 @@ class ScaleValues(Edit):
     words: ClassVar[tuple[str, ...]] = ("value",)
 
     factor: float | int = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a factor that is not finite."""
+        super().__post_init__()
+        require_finite(self, "factor")
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """Values scaled in float32."""

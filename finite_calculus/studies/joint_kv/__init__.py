@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from finite_calculus.harness import (
     Comparison,
+    Figure,
     Plan,
     Policy,
     Records,
@@ -23,6 +24,7 @@ from finite_calculus.harness import (
 )
 from finite_calculus.harness.checks import CHECKS
 from finite_calculus.studies.joint_kv.checks import checks_of_audit
+from finite_calculus.studies.joint_kv.figures import figures
 from finite_calculus.studies.joint_kv.replay import replay_unit
 from finite_calculus.studies.joint_kv.report import report
 from finite_calculus.studies.joint_kv.rows import Intervention
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from finite_calculus.harness.subjects import ModelSubject
     from finite_calculus.tasks.pairs import PairTokens
 
-_AUDIT = "audit"  # the table of checks in the first version
+# The table of checks in the first version, and a column that it did not have.
+_AUDIT, _SECOND = "audit", "predicted_second"
 
 
 class JointKV(Study["JointKVSettings", "PairTokens"]):
@@ -77,6 +80,10 @@ class JointKV(Study["JointKVSettings", "PairTokens"]):
         """The paper's tables."""
         return report(settings, records)
 
+    def figures(self, settings: JointKVSettings, records: Records) -> Iterable[Figure]:
+        """Errors, interactions and strengths as they are drawn."""
+        return figures(records)
+
     def replay(
         self, settings: Any, shared: Any, tensors: Any, tables: Tables
     ) -> Iterable[Comparison]:
@@ -86,11 +93,16 @@ class JointKV(Study["JointKVSettings", "PairTokens"]):
     def upgrade(
         self, settings: JointKVSettings, tables: Mapping[str, pa.Table]
     ) -> Mapping[str, pa.Table]:
-        """The audit of the first version as checks."""
-        if _AUDIT not in tables:
-            return tables
-        others = {name: table for name, table in tables.items() if name != _AUDIT}
-        return {**others, CHECKS: checks_of_audit(tables[_AUDIT])}
+        """The audit of the first version as checks; its records lack the second order."""
+        upgraded = {name: table for name, table in tables.items() if name != _AUDIT}
+        if _AUDIT in tables:
+            upgraded[CHECKS] = checks_of_audit(tables[_AUDIT])
+        records = tables.get("records")
+        if records is not None and _SECOND not in records.column_names:
+            upgraded["records"] = records.append_column(
+                _SECOND, pa.nulls(records.num_rows, pa.float64())
+            )
+        return upgraded
 
 
 STUDY = JointKV()

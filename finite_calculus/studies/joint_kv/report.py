@@ -14,7 +14,13 @@ from finite_calculus.harness.metrics import (
     top_two_recall,
 )
 from finite_calculus.harness.tables import number
-from finite_calculus.studies.joint_kv.results import COMPARATORS, PREDICTORS, Setting, results
+from finite_calculus.studies.joint_kv.results import (
+    COMPARATORS,
+    PREDICTORS,
+    SECOND,
+    Setting,
+    results,
+)
 from finite_calculus.studies.joint_kv.rows import Intervention
 from finite_calculus.studies.joint_kv.settings import JointKVSettings
 
@@ -31,6 +37,7 @@ def report(settings: JointKVSettings, records: Records) -> Iterator[Table]:
     yield _coverage(full)
     yield _ranking(full)
     yield _paired(full, settings)
+    yield _downstream(full, settings)
     yield _interaction(full)
     yield _single_kinds(rows)
     yield _strengths(rows, settings)
@@ -102,6 +109,35 @@ def _paired(full: list[Setting], settings: JointKVSettings) -> Table:
         f"pairs (seed {settings.bootstrap_seed}), all spans of a pair together; no adjustment for "
         f"multiplicity.",
     )
+
+
+def _downstream(full: list[Setting], settings: JointKVSettings) -> Table:
+    """Local and downstream errors of exact joint, which differ by what the gradient cannot know."""
+    rows = []
+    for s in full:
+        local = np.abs(s.columns["local_executed"] - s.columns["local_predicted"])
+        size = mean_error(s.predicted("zero"), s.executed)
+        exact, quadratic = (
+            mean_error(s.predicted(name), s.executed) for name in ("exact joint", "quadratic")
+        )
+        second = mean_error(s.columns[SECOND], s.executed)
+        gap = s.contrast("quadratic", settings)
+        least = "exact" if gap.high < 0 else "quadratic" if gap.low > 0 else "undecided"
+        rows.append(
+            (s.task, s.layer, float(local.max()), exact, quadratic,
+             None if np.isnan(second) else second, 100 * exact / size if size else None, least)
+        )  # fmt: skip
+    return Table(
+        "downstream",
+        "The local write against what follows",
+        ("task", "layer", "local error, largest", "exact joint MAE", "quadratic MAE", "second MAE",
+         "exact error % of effect", "errs less"),
+        tuple(rows),
+        "The local error is that of the exact write along the gradient, by float32 execution; what the "
+        "exact predictor errs beyond it is the frozen gradient's. Where quadratic errs less, its local error "
+        "happens to cancel part of that. Second adds the second order downstream along the edit's own write. "
+        "The last column is decided by the paired interval of exact minus quadratic.",
+    )  # fmt: skip
 
 
 def _interaction(full: list[Setting]) -> Table:

@@ -18,6 +18,8 @@ PREDICTORS = {
     "exact joint": "predicted_joint",
     "dense": "dense",
 }
+# Beside them, where a record holds it: the second order downstream.
+SECOND = "predicted_second"
 COMPARATORS = ("zero", "first order", "separate", "quadratic")
 _NUMBERS = tuple(f.name for f in fields(Intervention) if f.type in (float, float | None))
 

@@ -3,7 +3,8 @@
 `part_*` are G of L_s, K_f, V_0, C_KV and C_2; `predicted_*` the predictors, of which zero is 0 and is not
 stored; `effect` is executed. `local_*` compare the executed float32 write, contracted with the gradient, with
 its prediction from the very tensors of that row. `executed_interaction` is the four-cell effect
-(eq:jointdownstreamfactorial), which only joint edits at full strength have.
+(eq:jointdownstreamfactorial), which only joint edits at full strength have. `predicted_second` adds to exact
+joint the second order downstream along the edit's own write, for joint edits; the first version lacks it.
 """
 
 import math
@@ -52,6 +53,7 @@ class Intervention(Row):
     local_bound: float
     executed_interaction: float | None
     interaction_residual: float | None
+    predicted_second: float | None
 
     @property
     def place(self) -> tuple[str, int, int, int, str, float]:

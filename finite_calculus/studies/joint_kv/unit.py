@@ -1,6 +1,6 @@
 """One pair of the joint study: both prompts captured, every edit predicted and executed at every layer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,6 +17,7 @@ from finite_calculus.models import (
     compare_all,
     edited_bank,
 )
+from finite_calculus.models.predict import predict_bank
 from finite_calculus.models.projections import projection_weights
 from finite_calculus.studies.joint_kv.checks import place_checks
 from finite_calculus.studies.joint_kv.predictors import SpanPredictions, predict_span
@@ -43,6 +44,15 @@ class Variant:
 
 
 @dataclass(frozen=True, eq=False)
+class Executed:
+    """One executed edit, its local comparison along the gradient, and ½ ΔoᵀHΔo of its write if joint."""
+
+    outcome: Outcome
+    local: Agreement
+    second: float | None
+
+
+@dataclass(frozen=True, eq=False)
 class PlaceResult:
     """Rows, checks and tensors of one pair at one layer."""
 
@@ -61,17 +71,13 @@ def run_pair(instrument: Instrument, settings: JointKVSettings, pair: PairTokens
         )
         for ids in (pair.baseline, pair.donor)
     )
+    edits = {place.layer: variants(pair.spans, place.strengths) for place in places}
+    seconds = second_orders(instrument, edits, baseline, donor)
     results = [
         run_place(
-            instrument,
-            pair,
-            place.layer,
-            variants(pair.spans, place.strengths),
-            baseline,
-            donor,
-            batch=settings.batch,
+            instrument, pair, layer, listed, baseline, donor, seconds[layer], batch=settings.batch
         )
-        for place in places
+        for layer, listed in edits.items()
     ]
     return UnitResult(
         rows={"records": [row for result in results for row in result.rows]},
@@ -100,6 +106,28 @@ def variants(spans: Sequence[Span], strengths: Sequence[float]) -> list[Variant]
     ]
 
 
+def second_orders(
+    instrument: Instrument,
+    edits: Mapping[int, Sequence[Variant]],
+    baseline: Capture,
+    donor: Capture,
+) -> dict[int, list[float | None]]:
+    """½ ΔoᵀHΔo of the predicted writes of joint edits, by layer: one pass for all, None for other kinds."""
+    writes = {}
+    for layer, variants_here in edits.items():
+        captured, other = baseline.layer(layer), donor.layer(layer)
+        joint = [v.edit(layer, other) for v in variants_here if v.kind == "joint"]
+        banks = [edited_bank(captured, edit) for edit in joint]
+        writes[layer] = torch.stack([predict_bank(captured, bank).write for bank in banks])
+    terms = {
+        n: iter(each.tolist()) for n, each in instrument.second_terms(baseline, writes).items()
+    }
+    return {
+        layer: [next(terms[layer]) if v.kind == "joint" else None for v in listed]
+        for layer, listed in edits.items()
+    }
+
+
 def run_place(
     instrument: Instrument,
     pair: PairTokens,
@@ -107,10 +135,11 @@ def run_place(
     edits: Sequence[Variant],
     baseline: Capture,
     donor: Capture,
+    seconds: Sequence[float | None],
     *,
     batch: int,
 ) -> PlaceResult:
-    """Predict and execute all edits of a pair at one layer."""
+    """Predict and execute all edits of a pair at one layer; `seconds` are their second orders."""
     captured = baseline.layer(layer)
     replacements = [variant.edit(layer, donor.layer(layer)) for variant in edits]
     outcomes = instrument.execute(baseline, replacements, batch=batch).outcomes
@@ -132,7 +161,14 @@ def run_place(
         )
         rows += _with_interaction(
             [
-                _row(pair, layer, edits[n], baseline, outcomes[n], effects[n], predictions, k)
+                _row(
+                    pair,
+                    edits[n],
+                    baseline,
+                    Executed(outcomes[n], effects[n], seconds[n]),
+                    predictions,
+                    k,
+                )
                 for k, n in enumerate(numbers)
             ]
         )
@@ -142,22 +178,22 @@ def run_place(
 
 def _row(
     pair: PairTokens,
-    layer: int,
     variant: Variant,
     baseline: Capture,
-    outcome: Outcome,
-    local: Agreement,
+    executed: Executed,
     predictions: SpanPredictions,
     k: int,
 ) -> Intervention:
     """One executed edit; its interaction is known once all edits of the span are."""
+    outcome, local = executed.outcome, executed.local
     part = {name: float(values[k]) for name, values in predictions.parts.items()}
     separate = part["key"] + part["value"]
+    joint = float(predictions.joint[k])
     return Intervention(
         task=pair.text.task,
         kind=variant.kind,
         answer=pair.text.answer,
-        layer=layer,
+        layer=outcome.layer.layer,
         pair=pair.text.pair,
         span=variant.span,
         first_token=variant.tokens[0],
@@ -177,7 +213,7 @@ def _row(
         predicted_first_order=part["linear"] + part["value"],
         predicted_separate=separate,
         predicted_quadratic=separate + part["quadratic"],
-        predicted_joint=float(predictions.joint[k]),
+        predicted_joint=joint,
         dense=float(predictions.dense[k]),
         effective=float(predictions.effective[k]),
         local_executed=float(local.executed),
@@ -185,6 +221,7 @@ def _row(
         local_bound=float(local.bound),
         executed_interaction=None,
         interaction_residual=None,
+        predicted_second=None if executed.second is None else joint + executed.second,
     )
 
 

@@ -4,38 +4,46 @@ The rule for the layers is ours, since the paper prints the layers and no rule: 
 is everything, and the two others with the largest executed effects. It looks at no prediction's error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from finite_calculus.harness import Records, Row
-from finite_calculus.studies.positional.rows import Calibration, PositionalEdit
+from finite_calculus.harness import Records
+from finite_calculus.studies.positional.rows import Calibration
 
 if TYPE_CHECKING:
+    from finite_calculus.studies.positional.predictors import LayerShifts
     from finite_calculus.studies.positional.variant import Variant
 
 LAYERS, DELETION_LAYERS = 3, 2
 
 
 def calibration_part(
-    variant: "Variant", layers: Sequence[int], rows: Sequence[Row], seed: Sequence[int]
+    variant: "Variant",
+    known: "Mapping[int, LayerShifts]",
+    effects: Mapping[int, Sequence[float]],
+    seed: Sequence[int],
 ) -> list[Calibration]:
-    """One row for each depth of a set."""
+    """One row for each depth of a set, from predicted and executed shifts by layer."""
+    from finite_calculus.studies.positional.predictors import predict_finite, predict_jacobian
     from finite_calculus.studies.positional.repairs import list_choices, relative_error
 
     listed = []
-    for number in layers:
-        edits = [row for row in rows if isinstance(row, PositionalEdit) and row.layer == number]
+    for number, shifts in known.items():
+        executed = np.asarray(effects[number])
+        finite, jacobian = (
+            np.asarray(predict(shifts).tolist()) for predict in (predict_finite, predict_jacobian)
+        )
         choices = list_choices(variant.capture.layer(number), seed, methods=[("exact", True)])
         repair = {f"repair_{c.bits}_{c.entries}": relative_error(c) for c in choices if c.entries}
         listed.append(
             Calibration(
                 *variant.place,
                 layer=number,
-                effect=_mean(abs(row.effect) for row in edits),
-                error_finite=_mean(abs(row.effect - row.predicted_finite) for row in edits),
-                error_jacobian=_mean(abs(row.effect - row.predicted_jacobian) for row in edits),
+                effect=_mean(abs(executed)),
+                error_finite=_mean(abs(executed - finite)),
+                error_jacobian=_mean(abs(executed - jacobian)),
                 **repair,
             )
         )

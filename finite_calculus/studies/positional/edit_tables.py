@@ -16,8 +16,9 @@ from finite_calculus.studies.positional.statistics import (
     set_sign_accuracy,
 )
 
-# Where a row holds each predictor; zero is not stored.
+# Where a row holds each predictor; zero is not stored, and the second order is known of some rows only.
 PREDICTED = {"finite": "predicted_finite", "Jacobian": "predicted_jacobian", "zero": None}
+_SECOND = {"second": "predicted_second"}
 LARGE = 0.1
 Edits = Sequence[PositionalEdit]
 
@@ -28,6 +29,7 @@ def edit_tables(rows: Edits, bootstrap: Bootstrap) -> Iterator[Table]:
     yield _signs(rows)
     yield _strata(rows, bootstrap)
     yield _layers(rows, bootstrap)
+    yield _second(rows, bootstrap)
     yield _large(rows, bootstrap)
     yield _answers(rows, bootstrap)
     yield _angles(rows)
@@ -36,7 +38,7 @@ def edit_tables(rows: Edits, bootstrap: Bootstrap) -> Iterator[Table]:
 
 def predictions(rows: Edits, name: str) -> list[float]:
     """What a predictor says of each edit."""
-    column = PREDICTED[name]
+    column = {**PREDICTED, **_SECOND}[name]
     return [0.0 if column is None else getattr(row, column) for row in rows]
 
 
@@ -116,6 +118,31 @@ def _layers(rows: Edits, bootstrap: Bootstrap) -> Table:
                "high")  # fmt: skip
     note = f"Every band and shift of a layer. {bootstrap.words()}."
     return Table("layers", "Errors by layer", columns, tuple(lines), note)
+
+
+def _second(rows: Edits, bootstrap: Bootstrap) -> Table:
+    lines = []
+    known = [row for row in rows if row.predicted_second is not None]
+    for key, edits in grouped(known, lambda row: (row.task, row.layer)):
+        clusters = _clusters(edits)
+        errs = {name: errors(edits, name) for name in ("finite", "second", "zero")}
+        maes = [set_mean(errs[name], clusters) for name in ("zero", "finite", "second")]
+        below = bootstrap.reduction(errs["second"], errs["finite"], clusters)
+        executed = [row.effect for row in edits]
+        signs = [
+            set_sign_accuracy(predictions(edits, name), executed, clusters)
+            for name in ("finite", "second")
+        ]
+        lines.append(
+            (*key, len(edits), *maes, below.estimate, below.low, below.high, *signs)
+        )  # fmt: skip
+    columns = ("task", "layer", "edits", "zero MAE", "finite MAE", "second MAE", "below finite %",
+               "low", "high", "finite sign %", "second sign %")  # fmt: skip
+    note = (
+        "Original order of the first sets. Second adds to finite the second order downstream, along the "
+        f"edit's own exact write: what it takes off is the frozen gradient's error. {bootstrap.words()}."
+    )
+    return Table("second-order", "The second order downstream", columns, tuple(lines), note)
 
 
 def _large(rows: Edits, bootstrap: Bootstrap) -> Table:

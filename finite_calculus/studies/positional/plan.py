@@ -12,7 +12,7 @@ from finite_calculus.tasks.set_tokens import SetTokens
 def plan_sets(
     settings: PositionalSettings, stage: str, tokenizer: Any, context: int
 ) -> Plan[SetTokens]:
-    """All sets of a stage."""
+    """All sets of a stage, one of each family in turn, so that a part of a run is a balanced one."""
     stream: Stream = "calibration" if stage == "calibration" else "test"
     sets, manifest = tokenised_sets(
         settings.families if stream == "calibration" else settings.tasks,
@@ -23,4 +23,6 @@ def plan_sets(
         seed=settings.seed,
         data=settings.data,
     )
-    return Plan(sets, manifest, next(iter(sets.values())).variants[0].ids)
+    # Sorting is stable: families keep their order in every turn.
+    turns = dict(sorted(sets.items(), key=lambda item: item[1].text.index))
+    return Plan(turns, manifest, next(iter(sets.values())).variants[0].ids)

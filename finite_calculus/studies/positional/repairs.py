@@ -4,8 +4,9 @@ Beside the paper's controls, which score once, stand two that it lacks: second o
 exact scores that are evaluated once. With them the benefit of exact scores is told from that of re-scoring.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from finite_calculus.studies.positional.variant import Part, Variant, violations
 
 BITS = (2, 4)
 ENTRIES = (1, 4)
+Kept: TypeAlias = tuple[int, tuple[int, ...]]
 # Whether scores are evaluated again after each restoration.
 METHODS: tuple[tuple[Method, bool], ...] = (
     ("exact", True),
@@ -52,13 +54,17 @@ class Choice:
     errors: tuple[float, ...]
     benefits: tuple[float, ...]
 
+    @property
+    def kept(self) -> Kept:
+        """What decides the repaired cache: bits, and the entries that stand restored."""
+        return self.bits, tuple(sorted(self.restored[: self.entries]))
+
     def edits(self, layer: LayerCapture) -> tuple[Edit, ...]:
         """Quantisation and restoration, to execute together."""
         quantised = Quantise(layer.layer, prefix(layer), self.bits)
         if not self.entries:
             return (quantised,)
-        kept = tuple(sorted(self.restored[: self.entries]))
-        return quantised, Restore(layer.layer, kept)
+        return quantised, Restore(layer.layer, self.kept[1])
 
 
 def prefix(layer: LayerCapture) -> tuple[int, ...]:
@@ -110,11 +116,11 @@ def repair_part(
     variant: Variant,
     layer: LayerCapture,
     choices: Sequence[Choice],
-    outcomes: Sequence[Outcome],
+    outcomes: Mapping[Kept, Outcome],
     comparisons: Sequence[LocalComparison],
 ) -> Part:
-    """Rows and checks of executed repairs."""
-    effects = [variant.sign * outcome.effect for outcome in outcomes]
+    """Rows and checks of executed repairs; `outcomes` by what was kept."""
+    effects = [variant.sign * outcomes[choice.kept].effect for choice in choices]
     unrepaired = {c.bits: e for c, e in zip(choices, effects, strict=True) if not c.entries}
     rows = [
         Repair(

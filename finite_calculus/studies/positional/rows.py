@@ -56,6 +56,8 @@ class PositionalEdit(SetRow):
     """One executed shift of the demonstrations' keys.
 
     `control` is the unedited margin in the same batch, `path_drift` its distance from the captured one.
+    `predicted_second` adds the second order downstream along the edit's own write to the finite prediction,
+    where the settings ask for it.
     `dense` is the finite prediction by two softmaxes. `local_*` are the executed and predicted writes along
     the gradient. `angle` is the largest |δω| of the band. The rest is the certificate of the Jacobian, for
     exact rotations: mean KL and TV over heads, its bound with the rotary part of it, the error of the
@@ -75,6 +77,7 @@ class PositionalEdit(SetRow):
     effect: float
     predicted_finite: float
     predicted_jacobian: float
+    predicted_second: float | None
     dense: float
     local_executed: float
     local_predicted: float

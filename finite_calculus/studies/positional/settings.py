@@ -46,6 +46,14 @@ class PositionalSettings(ModelSettings):
         Field(min_length=1, description="Shifts of the demonstrations' keys, as in 16,128."),
     ] = (16, 128)
     seed: Annotated[int, Field(ge=0, description="Seed of the prompts.")] = PAPER_SEED
+    second_sets: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Sets of the test, per task, whose original order is also predicted to second order "
+            "downstream, which takes a Hessian product for each edit.",
+        ),
+    ] = 64
     batch: Annotated[int, Field(ge=2, description="Executed rows with their control.")] = 64
     part_resamples: Annotated[
         int, Field(ge=1, description="Resamples for interaction, reordering and repair.")

@@ -1,7 +1,8 @@
 """Positional edits of one variant: built, predicted, certified, and compared with their execution."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,6 @@ from finite_calculus.studies.positional.predictors import (
     PREDICTORS,
     LayerShifts,
     band_mask,
-    layer_shifts,
     rotary_of,
 )
 from finite_calculus.studies.positional.rows import PositionalEdit, SpanDeletion
@@ -49,21 +49,23 @@ def list_shifts(layers: Sequence[int], shifts: Sequence[int]) -> list[Shift]:
 def shift_part(
     variant: Variant,
     shifts: Sequence[Shift],
+    known: Mapping[int, LayerShifts],
     outcomes: Sequence[Outcome],
     comparisons: Sequence[LocalComparison],
 ) -> Part:
-    """Rows and checks of executed shifts."""
+    """Rows and checks of executed shifts, of which `known` holds the predictions by layer."""
     rows: list[PositionalEdit] = []
     checks: dict[str, Sequence[tuple[float, float]]] = {}
-    for number in dict.fromkeys(shift.layer for shift in shifts):
+    for number, predicted in known.items():
         chosen = [n for n, shift in enumerate(shifts) if shift.layer == number]
-        layer = variant.capture.layer(number)
-        known = layer_shifts(layer, [shifts[n].edit(variant) for n in chosen])
-        figures = _figures(known)
+        figures = _figures(predicted)
         for k, n in enumerate(chosen):
-            numbers = {name: float(values[k]) for name, values in figures.items()}
+            numbers = {
+                name: None if values is None else float(values[k])
+                for name, values in figures.items()
+            }
             rows.append(_row(variant, shifts[n], outcomes[n], comparisons[n], numbers))
-        checks |= _prediction_checks(known, figures)
+        checks |= _prediction_checks(predicted, figures)
     checks |= write_checks("shift", comparisons, rows)
     return Part(rows, {**checks, "shift: numbers that are not finite": violations(rows)})
 
@@ -82,8 +84,8 @@ def write_checks(
     }
 
 
-def _figures(known: LayerShifts) -> dict[str, Tensor]:
-    """Columns of the row that predictions give, and the budgets of two checks."""
+def _figures(known: LayerShifts) -> dict[str, Any]:
+    """Columns of the row that predictions give, None for an empty one, and the budgets of two checks."""
     readout, exact = known.readout, known.exact
     zero = torch.zeros_like(readout.scores)
     gradient, size = known.gradient.abs(), known.gradient.numel()
@@ -95,10 +97,11 @@ def _figures(known: LayerShifts) -> dict[str, Tensor]:
     ).over_heads()
     response = known.contract(finite_response(readout, exact))
     rotary = (rotary_remainder(readout, known.remainder) * known.gradient).sum(-1)
-    linear = PREDICTORS["jacobian"](known)
+    predicted = {f"predicted_{name}": predict(known) for name, predict in PREDICTORS.items()}
+    linear = predicted["predicted_jacobian"]
     heads = known.layer.heads
     return {
-        **{f"predicted_{name}": predict(known) for name, predict in PREDICTORS.items()},
+        **predicted,
         "dense": known.contract(plain),
         "dense_budget": (budget * gradient).sum((-2, -1)),
         "kl": certificate.divergence / heads,
@@ -111,7 +114,7 @@ def _figures(known: LayerShifts) -> dict[str, Tensor]:
 
 
 def _prediction_checks(
-    known: LayerShifts, figures: dict[str, Tensor]
+    known: LayerShifts, figures: Mapping[str, Any]
 ) -> dict[str, Sequence[tuple[float, float]]]:
     at = f"shift, layer {known.layer.layer}: "
     apart = (known.scores - known.exact).abs().flatten(1)
@@ -138,14 +141,15 @@ def _row(
     shift: Shift,
     outcome: Outcome,
     comparison: LocalComparison,
-    numbers: dict[str, float],
+    numbers: dict[str, Any],
 ) -> PositionalEdit:
     layer, sign = variant.capture.layer(shift.layer), variant.sign
     along = comparison.write.along(layer.gradient_write.double())
     mask = band_mask(layer, None if shift.band == "all" else shift.band)
     frequencies = rotary_of(layer).frequencies.double().abs()
     fastest = float(frequencies.max() if mask is None else frequencies[mask].max())
-    signed = {name: sign * numbers.pop(f"predicted_{name}") for name in PREDICTORS}
+    predicted = {name: numbers.pop(f"predicted_{name}") for name in PREDICTORS}
+    signed = {name: None if x is None else sign * x for name, x in predicted.items()}
     numbers.pop("dense_budget")
     return PositionalEdit(
         *variant.place,

@@ -12,11 +12,18 @@ from finite_calculus.models.edits import Edits
 from finite_calculus.studies.positional.calibration import calibration_part
 from finite_calculus.studies.positional.deletions import deletion_part, list_deletions
 from finite_calculus.studies.positional.interactions import interaction_part
+from finite_calculus.studies.positional.predictors import known_shifts
 from finite_calculus.studies.positional.reorderings import reordering_part
 from finite_calculus.studies.positional.repairs import list_choices, repair_part
 from finite_calculus.studies.positional.settings import PositionalSettings, depths
 from finite_calculus.studies.positional.shifts import list_shifts, shift_part
-from finite_calculus.studies.positional.variant import Checks, Part, Variant, capture_variant
+from finite_calculus.studies.positional.variant import (
+    Checks,
+    Part,
+    Variant,
+    capture_variant,
+    violations,
+)
 from finite_calculus.tasks.prompt_sets import GAP, STREAMS
 from finite_calculus.tasks.set_tokens import SetTokens
 
@@ -62,18 +69,23 @@ def run_set(
         deletions = list_deletions(policy["deletion_layers"], len(variant.prompt.spans))
         layer = variant.capture.layer(repaired) if number == 0 else None
         choices = [] if layer is None else list_choices(layer, _seed(settings, tokens))
+        # Methods that restore the same entries share one execution.
+        repairs = {} if layer is None else {c.kept: c.edits(layer) for c in choices}
         edits: list[Edits] = [*(each.edit(variant) for each in (*shifts, *deletions))]
-        if layer is not None:
-            edits += [choice.edits(layer) for choice in choices]
+        edits += repairs.values()
+        second = number == 0 and tokens.text.index < settings.second_sets
+        known = known_shifts(
+            instrument, variant.capture, [shift.edit(variant) for shift in shifts], second=second
+        )
         executed = execute_edits(instrument, variant, edits, settings.batch)
-        parts = executed.share([len(shifts), len(deletions), len(choices)])
-        keep("edits", shift_part(variant, shifts, parts[0].outcomes, parts[0].comparisons))
+        parts = executed.share([len(shifts), len(deletions), len(repairs)])
+        keep("edits", shift_part(variant, shifts, known, parts[0].outcomes, parts[0].comparisons))
         keep(
             "deletions", deletion_part(variant, deletions, parts[1].outcomes, parts[1].comparisons)
         )
         if layer is not None:
-            args = (parts[2].outcomes, parts[2].comparisons)
-            keep("repairs", repair_part(variant, layer, choices, *args))
+            outcomes = dict(zip(repairs, parts[2].outcomes, strict=True))
+            keep("repairs", repair_part(variant, layer, choices, outcomes, parts[2].comparisons))
         keep("interactions", interaction_part(variant, layers, settings.shifts))
         tensors |= saved_tensors(variant, layers, parts[0].outcomes, parts[1].outcomes)
     keep("reorderings", reordering_part(variants[0], variants[1:GAP], layers))
@@ -83,15 +95,20 @@ def run_set(
 def _calibrate(
     instrument: Instrument, settings: PositionalSettings, tokens: SetTokens
 ) -> UnitResult:
-    """Shifts and exact repairs of the original order at every depth."""
+    """Shifts and exact repairs of the original order at every depth; writes are checked by the test."""
     layers = depths(len(instrument.support.sites))
     variant = capture_variant(instrument, tokens, 0, layers)
     shifts = list_shifts(layers, settings.shifts)
     edits = [shift.edit(variant) for shift in shifts]
-    executed = execute_edits(instrument, variant, edits, settings.batch)
-    part = shift_part(variant, shifts, executed.outcomes, executed.comparisons)
-    rows = calibration_part(variant, layers, part.rows, _seed(settings, tokens))
-    return UnitResult({"calibration": rows}, _listed(part.checks))
+    execution = instrument.execute(variant.capture, edits, batch=settings.batch, path="shared")
+    known = known_shifts(instrument, variant.capture, edits, second=False)
+    effects = {
+        n: [o.effect for o, s in zip(execution.outcomes, shifts, strict=True) if s.layer == n]
+        for n in layers
+    }
+    rows = calibration_part(variant, known, effects, _seed(settings, tokens))
+    checks = {"calibration: numbers that are not finite": violations(rows)}
+    return UnitResult({"calibration": rows}, _listed(checks))
 
 
 def execute_edits(

@@ -43,7 +43,7 @@ def test_every_edit_of_the_design_is_there_once_and_every_check_holds(complete: 
     assert len(records.rows(rows.Calibration)) == 4
     assert failed_checks(complete) == ""
     names = {row.check.split(":")[0].split(",")[0] for row in records.rows(CheckRow)}
-    assert names == {"shift", "deletion", "repair", "interaction", "reordering"}
+    assert names == {"calibration", "shift", "deletion", "repair", "interaction", "reordering"}
 
 
 def test_margins_are_signed_towards_the_preferred_label(complete: Path) -> None:
@@ -155,8 +155,18 @@ def test_an_execution_that_misses_its_write_fails_its_checks(
 def test_a_finished_run_reports_every_table(complete: Path) -> None:
     tables = {table.name: table for table in report_tables(read_saved(complete))}
     assert list(tables) == [
-        *("calibration", "accuracy", "prediction", "signs", "strata", "layers", "large", "answers"),
-        *("angles", "certificates", "interaction", "reordering", "deletion", "repair"),
+        *("calibration", "accuracy", "prediction", "signs", "strata", "layers"),
+        *(
+            "second-order",
+            "large",
+            "answers",
+            "angles",
+            "certificates",
+            "interaction",
+            "reordering",
+            "deletion",
+            "repair",
+        ),
         *("repair-contrasts", "checks", "audit"),
     ]
     audit = dict(tables["audit"].rows)

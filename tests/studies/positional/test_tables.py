@@ -29,7 +29,8 @@ def edit(number: int, **changes: Any) -> rows.PositionalEdit:
         "task": "ordered", "set": number, "variant": 0, "layer": 1, "shift": 16, "band": "fast",
         "tokens": 90, "edited": 40, "answer": "A", "preferred": "A", "control": 1.0,
         "path_drift": 0.0, "effect": 0.3, "predicted_finite": 0.2, "predicted_jacobian": -0.1,
-        "dense": 0.2, "local_executed": 0.2, "local_predicted": 0.2, "local_bound": 1e-6,
+        "predicted_second": 0.28, "dense": 0.2, "local_executed": 0.2, "local_predicted": 0.2,
+        "local_bound": 1e-6,
         "angle": 16.0, "kl": 0.01, "tv": 0.05, "softmax_gap": 0.1, "rotary_part": 0.5,
         "jacobian_gap": 0.3, "jacobian_bound": 1.0,
     }  # fmt: skip
@@ -63,7 +64,8 @@ def test_sets_weigh_the_same_however_many_edits_they_have():
 
 
 def test_errors_reductions_and_large_effects_are_those_of_the_rows():
-    edits = [edit(0), edit(0, effect=0.05, predicted_finite=0.05), edit(1, effect=-0.4)]
+    last = edit(1, effect=-0.4, predicted_second=None)
+    edits = [edit(0), edit(0, effect=0.05, predicted_finite=0.05), last]
     tables = list(edit_tables(edits, BOOTSTRAP))
     zero, jacobian = lines(tables, "prediction")
     assert zero["finite MAE"] == pytest.approx(((0.1 + 0) / 2 + 0.6) / 2)
@@ -75,6 +77,15 @@ def test_errors_reductions_and_large_effects_are_those_of_the_rows():
     (large,) = lines(tables, "large")
     assert (large["edits"], large["sets"]) == (2, 2)
     assert large["finite MAE"] == pytest.approx((0.1 + 0.6) / 2)
+    (second,) = lines(tables, "second-order")
+    known = [row for row in edits if row.predicted_second is not None]
+    assert second["edits"] == len(known) < len(edits)
+    errors = [
+        np.mean([abs(row.effect - getattr(row, f"predicted_{name}")) for row in known])
+        for name in ("finite", "second")
+    ]
+    assert [second["finite MAE"], second["second MAE"]] == pytest.approx(errors)
+    assert second["below finite %"] == pytest.approx(100 * (1 - errors[1] / errors[0]))
     finite, tangent = lines(tables, "signs")
     assert finite["sign accuracy %"] == 50
     assert tangent["sign accuracy %"] == 50

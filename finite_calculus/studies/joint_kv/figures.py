@@ -1,0 +1,114 @@
+"""Figures of the joint study, from its records alone."""
+
+from collections.abc import Iterator
+
+from finite_calculus.harness import Figure, Panel, Records, Series
+from finite_calculus.harness.metrics import mean_error
+from finite_calculus.studies.joint_kv.results import Setting, results
+from finite_calculus.studies.joint_kv.rows import Intervention
+
+# The best first, so that it has the same colour in every figure.
+_SHOWN = ("exact joint", "quadratic", "separate", "first order", "zero")
+
+
+def figures(records: Records) -> Iterator[Figure]:
+    """All figures of the study."""
+    every = list(results(records.rows(Intervention), "joint"))
+    full = [setting for setting in every if setting.strength == 1]
+    yield _errors(full)
+    yield _relative(full)
+    yield _interaction(full)
+    if any(setting.strength != 1 for setting in every):
+        yield _strengths(every)
+
+
+def _errors(full: list[Setting]) -> Figure:
+    places = tuple(f"{s.task} {s.layer}" for s in full)
+    series = tuple(
+        Series(name, places, tuple(mean_error(s.predicted(name), s.executed) for s in full))
+        for name in _SHOWN
+    )
+    panel = Panel("bars", "task and layer", "MAE of the margin change", series, y_scale="log")
+    return Figure(
+        "errors",
+        "Error of the predicted margin change, by predictor",
+        "Mean absolute difference between predicted and executed change of the margin at full replacement. "
+        "The local write is exact for exact joint; what is left of its error is the frozen gradient's. "
+        "Bars of the zero predictor are the mean size of the executed change.",
+        (panel,),
+    )
+
+
+def _relative(full: list[Setting]) -> Figure:
+    places = tuple(f"{s.task} {s.layer}" for s in full)
+    separate = [mean_error(s.predicted("separate"), s.executed) for s in full]
+    series = tuple(
+        Series(
+            name,
+            places,
+            tuple(
+                mean_error(s.predicted(name), s.executed) / base
+                for s, base in zip(full, separate, strict=True)
+            ),
+        )
+        for name in _SHOWN
+        if name != "separate"
+    )
+    level = ("separate key and value attribution", 1.0)
+    panel = Panel(
+        "points", "task and layer", "MAE over that of separate", series, y_scale="log", level=level
+    )
+    return Figure(
+        "relative",
+        "Error relative to separate attribution",
+        "Each predictor's mean absolute error divided by that of adding separate key and value "
+        "attributions in the same setting; below one is better.",
+        (panel,),
+    )
+
+
+def _interaction(full: list[Setting]) -> Figure:
+    series = tuple(
+        Series(
+            f"{s.task} {s.layer}",
+            tuple(s.columns["part_interaction"].ravel().tolist()),
+            tuple(s.columns["executed_interaction"].ravel().tolist()),
+        )
+        for s in full
+    )
+    panel = Panel("points", "predicted interaction", "executed interaction", series, diagonal=True)
+    return Figure(
+        "interaction",
+        "The interaction of key and value edits, predicted and executed",
+        "One point for every span: the exact local interaction contracted with the baseline gradient "
+        "against the executed effect of both edits minus the effects of each alone.",
+        (panel,),
+    )
+
+
+def _strengths(every: list[Setting]) -> Figure:
+    swept = {(s.task, s.layer) for s in every if s.strength != 1}
+    panels = []
+    for task, layer in sorted(swept):
+        listed = sorted(
+            (s for s in every if (s.task, s.layer) == (task, layer)), key=lambda s: s.strength
+        )
+        series = tuple(
+            Series(
+                name,
+                tuple(s.strength for s in listed),
+                tuple(mean_error(s.predicted(name), s.executed) for s in listed),
+            )
+            for name in ("exact joint", "quadratic")
+        )
+        panels.append(
+            Panel("lines", "strength of the edit", "MAE of the margin change", series,
+                  title=f"{task}, layer {layer}", y_scale="log")
+        )  # fmt: skip
+    return Figure(
+        "strengths",
+        "Error by strength of the edit",
+        "Joint edits of part of the way from baseline to donor; the same rounded tensors are predicted and "
+        "executed.",
+        tuple(panels),
+    )

@@ -1,0 +1,151 @@
+"""Effective weights, anchors and query control on native tensors: Sections 3.3 and 4, Appendices B and C.
+
+They are defined where the query is affine in the head input and scores are not capped; elsewhere a check
+says so.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from finite_calculus.control import control_query, log_ratios
+from finite_calculus.effective import (
+    EffectiveWeights,
+    anchor_bound,
+    anchor_residual,
+    augment,
+    unit_gradient_step,
+)
+from finite_calculus.margin import norm
+from finite_calculus.models import LayerBank, head_features
+from finite_calculus.models.bounds import log_weight_error
+from finite_calculus.models.features import head_rotary
+from finite_calculus.models.projections import affine_query
+from finite_calculus.models.query_bounds import query_error
+from finite_calculus.models.sum_order import half_place
+from finite_calculus.rotary import rotate
+from native_checks.bench import Bench
+from native_checks.local import query_share
+from native_checks.records import GateCheck, Gathered
+from native_checks.replays import Replay, weights_of
+
+_READOUT = "roundings of y, plus how far the measured rounding of q, within its bound, moves it"
+# What a requested log ratio of a head is changed by.
+_REQUEST = (0.5, -0.25)
+
+
+def projections_match(bench: Bench) -> GateCheck:
+    """The native query of every head against c·R(p)(xW + b) in float64."""
+    gathered = Gathered("affine projections")
+    for layer in bench.capture.layers:
+        if layer.query_weight is not None:
+            query = affine_query(layer)
+            gathered.add(layer.query.double() - query, query_error(layer), query)
+    reason = "one float32 product per head, its bias, and the rotation by a float32 angle"
+    return gathered.check(reason, none=bench.not_affine, waived="angles grow with the position")
+
+
+def gradient_steps_reconstruct(bench: Bench) -> GateCheck:
+    """μ + uᵀ(−∇E(0)), the gradient by automatic differentiation, against the native y."""
+    gathered = Gathered("unit gradient steps")
+    for replay in bench.affine_replays:
+        rounding = replay.base.output_error + query_share(replay.layer)
+        weights = weights_of(replay)
+        output = _written(weights, unit_gradient_step(weights))
+        gathered.add(replay.base.output - output, rounding, replay.base.output)
+    return gathered.check(_READOUT, none=bench.not_affine)
+
+
+def anchors_leave_their_residual(bench: Bench) -> tuple[GateCheck, GateCheck]:
+    """What the matrix of another query leaves of the native y, token by token, and its norm.
+
+    The anchor is the head input of the donor prompt at the same position, over this prompt's bank.
+    """
+    residuals, bounds = Gathered("reused matrix"), Gathered("reused matrix, norm")
+    for replay in bench.affine_replays:
+        layer, other = replay.layer, replay.donor.head_input
+        if other is None:
+            continue
+        rounding = replay.base.output_error + query_share(layer)
+        weights, anchor = weights_of(replay), weights_of(replay, head_input=other)
+        left = replay.base.output - _written(weights, anchor.matrix)
+        exact = anchor_residual(weights, anchor).sum(-2)
+        residuals.add(left - exact, rounding, replay.base.output)
+        bounds.add(norm(left), anchor_bound(weights, anchor) + norm(rounding))
+    return (
+        residuals.check(_READOUT, none=bench.not_affine),
+        bounds.check(
+            f"‖u‖‖ΔM − ΔM_a‖, and {_READOUT}", none=bench.not_affine, waived="not a rounding"
+        ),
+    )
+
+
+def requested_ratios_are_native(bench: Bench) -> GateCheck:
+    """Log ratios of native probabilities under the smallest edit of the head input that asks for them."""
+    gathered = Gathered("requested log ratios")
+    for replay in bench.affine_replays:
+        pairs = _pairs(replay)
+        if pairs is None:
+            continue
+        delta, wanted, left_over = _control(replay, pairs)
+        bank = replace(
+            replay.layer.bank(), query=(replay.layer.query.double() + delta).to(torch.float32)
+        )
+        cell = replay.cell(bank)
+        heads = torch.arange(replay.layer.heads).unsqueeze(-1)
+        change = cell.probs.log() - replay.base.probs.log()
+        native = change[heads, pairs[..., 0]] - change[heads, pairs[..., 1]]
+        rounding = _ratio_rounding(replay, bank, delta, pairs)
+        gathered.add(native - wanted, rounding + left_over, wanted)
+    return gathered.check(
+        "roundings of four native weights and of the edited query, and the solve's accuracy",
+        none=f"{bench.not_affine}, or fewer than three keys",
+        waived="a logarithm of native weights",
+    )
+
+
+def _written(weights: EffectiveWeights, matrix: Tensor) -> Tensor:
+    """μ + uᵀM in every head."""
+    return weights.mean + torch.einsum("hi,hiv->hv", weights.query_input, matrix)
+
+
+def _pairs(replay: Replay) -> Tensor | None:
+    """For every head its heaviest key against the second, and the second against the third."""
+    if len(replay.columns) < 3:
+        return None
+    order = replay.readout.probs[:, replay.columns].argsort(-1, descending=True)
+    top = replay.columns[order[:, :3]]
+    return torch.stack([top[:, :2], top[:, 1:]], -2)
+
+
+def _control(replay: Replay, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """For every head the increment of its rotated query, the changes asked for, and what is left of them."""
+    layer = replay.layer
+    head_input, weights = layer.query_map()
+    query_input = augment(head_input.double())
+    deltas, wanted, residuals = [], [], []
+    for head in range(layer.heads):
+        features = head_features(layer, head)
+        current = log_ratios(query_input, features, pairs[head])
+        request = torch.tensor(_REQUEST, dtype=torch.float64)
+        answer = control_query(query_input, features, pairs[head], current + request)
+        moved = answer.edit @ weights[head].double()
+        deltas.append(rotate(head_rotary(layer), moved, layer.position) * layer.rotary_scaling)
+        # Keys that are alike cannot be told apart by any query: then what the calculus says it achieves.
+        wanted.append(request if answer.feasible else answer.achieved - current)
+        residuals.append(torch.full_like(request, answer.accuracy))
+    return torch.stack(deltas), torch.stack(wanted), torch.stack(residuals)
+
+
+def _ratio_rounding(replay: Replay, bank: LayerBank, delta: Tensor, pairs: Tensor) -> Tensor:
+    """Roundings of the two log ratios before and after, and of the edited query."""
+    layer, heads = replay.layer, torch.arange(replay.layer.heads).unsqueeze(-1)
+    total = torch.zeros(pairs.shape[:2], dtype=torch.float64)
+    for each in (layer.bank(), bank):
+        error = log_weight_error(layer, each, kernels=replay.kernels)
+        total = total + error[heads, pairs[..., 0]] + error[heads, pairs[..., 1]]
+    keys = layer.keys.double().repeat_interleave(layer.heads // layer.keys.shape[0], 0)
+    apart = keys[heads, pairs[..., 0]] - keys[heads, pairs[..., 1]]
+    off = half_place(bank.query.double().abs())
+    return total + (apart.abs() * off.unsqueeze(-2)).sum(-1) * abs(layer.scaling)
