@@ -18,6 +18,7 @@ ARCHIVES = {
     "stories15m": "stories15M",
     "tinyllama-1.1b": "TinyLlama-1.1B",
 }
+REPAIR = ROOT / "results" / "answer-repair" / "smollm2-135m-instruct"
 TASKS = {"retrieval": "retrieval", "sst2": "SST-2"}
 # As the paper prints them; they are no records of ours.
 PAPER = {
@@ -141,7 +142,26 @@ def headline() -> list[str]:
     ]
 
 
+def repair(title: str, *, note: bool = False) -> list[str]:
+    """A table of the study of answer repair, from its summary, which tests hold to the records."""
+    text = (REPAIR / "summary.md").read_text()
+    section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    if note:
+        lines = section.strip().splitlines()
+    if not lines:
+        raise ValueError(f"The summary of {REPAIR.name} must hold a table {title!r}; it does not.")
+    return lines
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "repair-base": functools.partial(repair, "Cases before any edit"),
+    "repair-rates": functools.partial(repair, "Repairs"),
+    "repair-kinds": functools.partial(repair, "Repairs by kind of case"),
+    "repair-damage": functools.partial(repair, "Damage"),
+    "repair-predictions": functools.partial(repair, "Predicted and executed effects"),
+    "repair-search": functools.partial(repair, "The search for an example, every case"),
+    "repair-example": functools.partial(repair, "The confirmed example", note=True),
     "speed": speed,
     "tightness": tightness,
     "joint-kv": joint_kv,

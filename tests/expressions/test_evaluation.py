@@ -123,6 +123,20 @@ def test_what_the_caller_gets_wrong_is_named() -> None:
         Limits(wall=0.0)
 
 
+def test_the_page_on_security_names_the_limits_that_hold() -> None:
+    page = " ".join((Path(__file__).parents[2] / "SECURITY.md").read_text().split())
+    bounds, limits = Bounds(), Limits()
+    for promise in (
+        f"At most {bounds.characters} printable ASCII characters",
+        f"a depth of {bounds.depth} and {bounds.parts} parts",
+        f"whole numbers of at most {bounds.digits} digits",
+        f"texts of at most {bounds.text} printable",
+        f"{limits.seconds} s of the processor, {limits.wall:g} s on the clock",
+        f"{limits.memory >> 20} MiB of memory, {limits.output >> 10} KiB of output",
+    ):
+        assert promise in page, promise
+
+
 def test_another_system_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     from finite_calculus.expressions import confinement
 
