@@ -233,8 +233,8 @@ def _family(
     text = in_chat(question, instrument.tokenizer, text)
     donor = instrument.capture(
         text,
-        answer=token(question.answer),
-        versus=token(question.versus),
+        answer=token(str(question.answer)),
+        versus=token(str(question.versus)),
         layers=[layer.layer for layer in capture.layers],
     )
     if len(donor.ids) != len(capture.ids):

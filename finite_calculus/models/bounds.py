@@ -120,7 +120,9 @@ def log_weight_error(
 ) -> Float[Tensor, "heads keys"]:
     """Sure bound on the error of log p_native − log p, up to what all keys of a head have in common."""
     bank = layer.bank() if bank is None else bank
-    relative = _weight_spread(layer, layer.readout(bank), _score_spread(layer, bank, kernels)).sure
+    relative = _weight_spread(
+        layer, layer.readout(bank), _score_spread(layer, bank, _product_spread(bank, kernels))
+    ).sure
     known = relative + _QUOTIENT < 1
     return torch.where(known, -torch.log1p(-relative) - math.log1p(-_QUOTIENT), torch.inf)
 

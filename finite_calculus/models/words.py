@@ -9,11 +9,11 @@ from tqdm.auto import tqdm
 _LISTED = 6
 
 
-def short_repr(holder: Any) -> str:
+def short_repr(self: Any) -> str:
     """A dataclass in one line: numbers and words as they are, tensors and long tuples by type and size."""
-    fields = (field for field in dataclasses.fields(holder) if field.repr)
-    parts = (f"{field.name}={_short(getattr(holder, field.name))}" for field in fields)
-    return f"{type(holder).__name__}({', '.join(parts)})"
+    fields = (field for field in dataclasses.fields(self) if field.repr)
+    parts = (f"{field.name}={_short(getattr(self, field.name))}" for field in fields)
+    return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def progress_bar(total: int, *, quiet: bool, title: str, unit: str) -> Any:
