@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -148,15 +149,27 @@ def repair(title: str, *, note: bool = False) -> list[str]:
     section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     if note:
-        lines = section.strip().splitlines()
+        table, _, words = section.strip().partition("\n\n")
+        lines = [*table.splitlines(), "", *wrap(words, 110, break_on_hyphens=False)]
     if not lines:
         raise ValueError(f"The summary of {REPAIR.name} must hold a table {title!r}; it does not.")
     return lines
 
 
+def repair_extent() -> list[str]:
+    """Which part of the cases the record holds, or that it holds all."""
+    manifest = json.loads((REPAIR / "manifest.json").read_text())
+    planned = manifest["identity"]["settings"]["cases"]
+    part = manifest.get("part")
+    return [
+        f"**The record is a part: {part}.**" if part else f"The record holds all {planned} cases."
+    ]
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "repair-extent": repair_extent,
     "repair-base": functools.partial(repair, "Cases before any edit"),
-    "repair-rates": functools.partial(repair, "Repairs"),
+    "repair-rates": functools.partial(repair, "Repairs", note=True),
     "repair-kinds": functools.partial(repair, "Repairs by kind of case"),
     "repair-damage": functools.partial(repair, "Damage"),
     "repair-predictions": functools.partial(repair, "Predicted and executed effects"),

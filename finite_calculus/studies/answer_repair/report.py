@@ -19,6 +19,8 @@ from finite_calculus.studies.answer_repair.settings import RepairSettings
 
 # Arms and what stands beside them: one continuation that begins with the target, whatever the model says.
 _FORCED = BRANCHES[2]
+# Characters of an expression that a table shows; the records have all.
+_SHOWN = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,7 @@ def _rates(settings: RepairSettings, rate: Outcomes) -> Table:
     clusters = np.array(cases)
     ranked = rate.repaired(cases, "ranked")
     lines = []
+    verdicts: dict[str, list[str]] = {"above": [], "below": [], "across": []}
     for arm in ARMS:
         own = rate.repaired(cases, arm)
         first = rate.repaired(cases, arm, tries=1)
@@ -121,6 +124,7 @@ def _rates(settings: RepairSettings, rate: Outcomes) -> Table:
                 seed=settings.bootstrap_seed,
             )
             words = tuple(100 * x for x in (apart.estimate, apart.low, apart.high))
+            verdicts[_side(apart.low, apart.high)].append(arm)
         lines.append(
             (arm, len(cases), int(own.sum()), 100 * float(own.mean()), 100 * low, 100 * high,
              100 * float(first.mean()), *words)
@@ -130,9 +134,23 @@ def _rates(settings: RepairSettings, rate: Outcomes) -> Table:
     note = (
         f"Of the cases that fail unedited, those in which one of {settings.tries} executed continuations "
         f"passes all checks: the same number for every arm, the target supplied. Rates have Clopper and "
-        f"Pearson's interval, differences (percentage points) that of the paired bootstrap over cases."
+        f"Pearson's interval, differences (percentage points) that of the paired bootstrap over cases. The "
+        f"interval of the difference lies above zero, so that the ranking repairs more, for "
+        f"{_listed(verdicts['above'])}; below for {_listed(verdicts['below'])}; and holds zero for "
+        f"{_listed(verdicts['across'])}."
     )
     return Table("rates", "Repairs", columns, tuple(lines), note)
+
+
+def _side(low: float, high: float) -> str:
+    """Where an interval lies: above zero, below zero or across it."""
+    if low > 0:
+        return "above"
+    return "below" if high < 0 else "across"
+
+
+def _listed(arms: Sequence[str]) -> str:
+    return ", ".join(arms) if arms else "none"
 
 
 def _kinds(rate: Outcomes) -> Table:
@@ -197,7 +215,10 @@ def _tries(search: Outcomes) -> Table:
 
 def _quoted(row: Continuation) -> str:
     """An expression as code; a model's text may hold anything."""
-    return f"`{row.expression.replace('`', ' ')}`" if row.expression else "nothing"
+    if not row.expression:
+        return "nothing"
+    text = row.expression.replace("`", " ")
+    return f"`{text[:_SHOWN]}`" + "…" * (len(text) > _SHOWN)
 
 
 def _search(search: Outcomes) -> Table:
@@ -233,7 +254,7 @@ def _example(confirmed: Sequence[Confirmation], rows: Sequence[Continuation]) ->
     )
     columns = ("branch", "expression", "checks passed", "as in the search")
     note = (
-        f"Case {case}, the first that the search found in {tried} tried. The edit is {edited.edit} at token "
+        f"Case {case}, number {tried} in the order of the search. The edit is {edited.edit} at token "
         f"{edited.token} of layer {edited.layer}, number {edited.tried} of the ranking: predicted "
         f"{edited.predicted:+.3f}, executed {edited.effect:+.3f}. Adaptively selected, with a supplied "
         f"target: it shows an executed repair and is no claim of success."
