@@ -1,13 +1,8 @@
 """The tables of the pages, each a function from saved records to lines of Markdown."""
 
-import csv
-import functools
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
+<<<<<<< HEAD
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -21,6 +16,20 @@ ARCHIVES = {
 }
 REPAIR = ROOT / "results" / "answer-repair" / "smollm2-135m-instruct"
 TASKS = {"retrieval": "retrieval", "sst2": "SST-2"}
+=======
+from typing import Any
+
+import cache_tables
+import positional_tables
+import search_tables
+import study_tables
+from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
+
+# Archives of the joint study that the pages show.
+ARCHIVES = ("smollm2-135m-instruct", "stories15m", "tinyllama-1.1b")
+# Its archive with every layer of one model.
+EVERY_LAYER = "smollm2-135m-instruct-every-layer"
+>>>>>>> main
 # As the paper prints them; they are no records of ours.
 PAPER = {
     "Qwen2.5-0.5B": (
@@ -40,6 +49,7 @@ SHOWN = (
     ("an edit executed, 512 a batch", "prefix cache copied and patched, batch 32"),
     ("the prefix of a prompt alone", "plain forward pass"),
     ("long context, N=131072, C=16384", "its four matrix products alone"),
+    ("the four matrix products alone, N=131072, C=16384", "reading K, V, donors"),
 )
 
 
@@ -79,17 +89,37 @@ def joint_kv() -> list[str]:
         "| below quadratic | r of the interaction |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for archive, model in ARCHIVES.items():
+    for archive in ARCHIVES:
         for row in joint_rows(archive):
-            errors = [_error(row[name]) for name in ("zero", "separate", "quadratic", "exact")]
+            errors = [error(row[name]) for name in ("zero", "separate", "quadratic", "exact")]
             below = [f"{row[name]:.1f} %" for name in ("below separate", "below quadratic")]
             place = f"{TASKS[row['task']]}, {row['layer']}"
-            cells = (f"{model} (here)", place, *errors, *below, _correlation(row["r"]))
+            cells = (f"{MODELS[archive]} (here)", place, *errors, *below, _correlation(row["r"]))
             lines.append("| " + " | ".join(cells) + " |")
     return [
         *lines,
         *(f"| {model} (paper) | {row} |" for model, rows in PAPER.items() for row in rows),
     ]
+
+
+def every_layer() -> list[str]:
+    """The joint study at every layer: the local error beside what follows, and who errs less."""
+    lines = heading(1, "layer", "zero", "quadratic", "exact joint", "second order",
+                    "exact − quadratic, interval", "exact, share of the effect",
+                    "largest local error", "errs less")  # fmt: skip
+    tables = archive_tables("joint-kv", EVERY_LAYER)
+    sizes = {row["layer"]: row["zero"] for row in tables["coverage"]}
+    gaps = {row["layer"]: row for row in tables["paired"] if row["comparator"] == "quadratic"}
+    for row in tables["downstream"]:
+        gap, layer = gaps[row["layer"]], row["layer"]
+        ends = ", ".join(f"{float(gap[end]):.1e}" for end in ("low", "high"))
+        errors = [error(row[name]) for name in ("quadratic MAE", "exact joint MAE", "second MAE")]
+        lines.append(
+            line(layer, error(sizes[layer]), *errors, f"[{ends}]",
+                 f"{float(row['exact error % of effect']):.2f} %",
+                 error(row["local error, largest"]), row["errs less"])
+        )  # fmt: skip
+    return lines
 
 
 def headline() -> list[str]:
@@ -178,7 +208,12 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "speed": speed,
     "tightness": tightness,
     "joint-kv": joint_kv,
+    "joint-every-layer": every_layer,
     "headline": headline,
+    **cache_tables.TABLES,
+    **positional_tables.TABLES,
+    **search_tables.TABLES,
+    **study_tables.TABLES,
 }
 
 
@@ -192,20 +227,10 @@ def audit_records() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return audits, sweeps
 
 
-@functools.cache
 def joint_rows(archive: str) -> list[dict[str, Any]]:
     """What the table of an archive shows, by task and layer, numbers in full."""
-    with tempfile.TemporaryDirectory() as made:
-        command = ["summary", f"results/joint-kv/{archive}", "--out", made, "--quiet"]
-        subprocess.run(
-            [sys.executable, "-m", "finite_calculus", *command],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=True,
-            capture_output=True,
-        )
-        names = ("coverage", "paired", "interaction")
-        errors, pairs, interactions = (_read(Path(made) / f"{name}.csv") for name in names)
+    tables = archive_tables("joint-kv", archive)
+    errors, pairs, interactions = (tables[name] for name in ("coverage", "paired", "interaction"))
     below = {(r["task"], r["layer"], r["comparator"]): float(r["reduction %"]) for r in pairs}
     return [
         {
@@ -221,25 +246,20 @@ def joint_rows(archive: str) -> list[dict[str, Any]]:
     ]
 
 
+def _figure(text: str) -> str:
+    """A cell of a CSV in four digits, whole numbers in full."""
+    if not text:
+        return "–"
+    return f"{int(text):,}" if text.isdigit() else f"{float(text):.4g}"
+
+
+@functools.cache
 def _benchmarks() -> list[dict[str, Any]]:
     return json.loads((ROOT / "bench" / "latest.json").read_text())
 
 
 def _missed(row: dict[str, Any]) -> bool:
     return row["target"] is not None and row["ratio"] < row["target"]
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
-def _error(value: float) -> str:
-    """Three digits with a short exponent, or four decimals from a tenth on."""
-    if value >= 0.1:
-        return f"{value:.4f}"
-    digits, power = f"{value:.2e}".split("e")
-    return f"{digits}e{int(power)}"
 
 
 def _correlation(value: float) -> str:

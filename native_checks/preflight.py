@@ -49,6 +49,7 @@ CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     gradients.predictor_matches_differences,
     joint.replays_are_native,
     joint.parts_match_cells,
+    joint.weights_renormalise,
     joint.leading_term_matches_cells,
     joint.certificates_hold,
     joint.sparse_groups_match_cells,

@@ -7,8 +7,13 @@ that `--help` answers at once.
 from finite_calculus.cli import (
     audit,
     cache,
+<<<<<<< HEAD
     native,
     repair,
+=======
+    cache_checks,
+    native,
+>>>>>>> main
     report,
     search,
     steering,
@@ -21,6 +26,7 @@ __all__ = [
     "app",
     "audit",
     "cache",
+    "cache_checks",
     "main",
     "native",
     "repair",

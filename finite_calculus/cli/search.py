@@ -95,9 +95,10 @@ def score(
     values, keys turned by ±16 positions in the fast, middle and slow band. Scores are exact for the
     edited attention write; the effect on the margin is a prediction, which --execute checks. A
     certificate says that the exact local score is within `bound` of `first-order`. `second` is the
-    prediction to second order, along --curvature directions of each layer. A sample of a few hundred
-    candidates is executed; it gives every prediction a band, and what is not to be trusted is marked
-    with ?. Rows are ranked by what remains certain: executed effects, then predictions less their band.
+    prediction to second order, along --curvature directions of each layer. One candidate in forty is
+    executed to correct the others (`corrected`), and a sample of some hundred gives every prediction a
+    band; what is not to be trusted is marked with ?. Rows are ranked by what remains certain: executed
+    effects, then predictions less their band.
 
     Example: `finite-calculus score --model smollm2-135m-instruct --prompt "The capital of France is"
     --answer " Paris" --versus " London" --top 5 --execute 5`

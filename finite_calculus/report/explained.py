@@ -1,7 +1,7 @@
 """Figures of the calculus itself: nothing in them was measured on a model."""
 
 import math
-from importlib.resources import files
+from pathlib import Path
 
 from finite_calculus.harness.figures import Figure, Panel, Series
 
