@@ -2,25 +2,11 @@
 
 import json
 from collections.abc import Callable
-<<<<<<< HEAD
-from pathlib import Path
-from textwrap import wrap
-from typing import Any
-
-ROOT = Path(__file__).parents[1]
-# Archives of the joint study that the pages show, with the names that they give to models.
-ARCHIVES = {
-    "smollm2-135m-instruct": "SmolLM2-135M",
-    "stories15m": "stories15M",
-    "tinyllama-1.1b": "TinyLlama-1.1B",
-}
-REPAIR = ROOT / "results" / "answer-repair" / "smollm2-135m-instruct"
-TASKS = {"retrieval": "retrieval", "sst2": "SST-2"}
-=======
 from typing import Any
 
 import cache_tables
 import positional_tables
+import repair_tables
 import search_tables
 import study_tables
 from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
@@ -29,7 +15,6 @@ from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
 ARCHIVES = ("smollm2-135m-instruct", "stories15m", "tinyllama-1.1b")
 # Its archive with every layer of one model.
 EVERY_LAYER = "smollm2-135m-instruct-every-layer"
->>>>>>> main
 # As the paper prints them; they are no records of ours.
 PAPER = {
     "Qwen2.5-0.5B": (
@@ -173,45 +158,40 @@ def headline() -> list[str]:
     ]
 
 
-def repair(title: str, *, note: bool = False) -> list[str]:
-    """A table of the study of answer repair, from its summary, which tests hold to the records."""
-    text = (REPAIR / "summary.md").read_text()
-    section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    if note:
-        table, _, words = section.strip().partition("\n\n")
-        lines = [*table.splitlines(), "", *wrap(words, 110, break_on_hyphens=False)]
-    if not lines:
-        raise ValueError(f"The summary of {REPAIR.name} must hold a table {title!r}; it does not.")
+def passages() -> list[str]:
+    """Edits that several queries see, by thirds of the layers of one checkpoint."""
+    name = "smollm2-135m-instruct"
+    saved = json.loads((ROOT / "results" / "passages" / f"{name}.json").read_text(encoding="utf-8"))
+    lines = [
+        f"| {name}, seen by the queries of | layers | edits | signs agree | Σ\\|error\\| / Σ\\|executed\\| "
+        "| readouts beyond their bound | nearest, error over bound |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for title, rows in saved["passages"].items():
+        third = -(-(1 + max(row["layer"] for row in rows)) // 3)
+        for first in range(0, 3 * third, third):
+            own = [row for row in rows if first <= row["layer"] < first + third]
+            error = sum(abs(row["predicted"] - row["executed"]) for row in own)
+            lines.append(
+                f"| {title} | {first}–{first + third - 1} | {len(own)} "
+                f"| {sum(row['predicted'] * row['executed'] > 0 for row in own)} "
+                f"| {error / sum(abs(row['executed']) for row in own):.2f} "
+                f"| {sum(row['beyond'] for row in own)} of {sum(row['queries'] for row in own)} "
+                f"| {max(row['nearest'] for row in own):.3f} |"
+            )
     return lines
 
 
-def repair_extent() -> list[str]:
-    """Which part of the cases the record holds, or that it holds all."""
-    manifest = json.loads((REPAIR / "manifest.json").read_text())
-    planned = manifest["identity"]["settings"]["cases"]
-    part = manifest.get("part")
-    return [
-        f"**The record is a part: {part}.**" if part else f"The record holds all {planned} cases."
-    ]
-
-
 TABLES: dict[str, Callable[[], list[str]]] = {
-    "repair-extent": repair_extent,
-    "repair-base": functools.partial(repair, "Cases before any edit"),
-    "repair-rates": functools.partial(repair, "Repairs", note=True),
-    "repair-kinds": functools.partial(repair, "Repairs by kind of case"),
-    "repair-damage": functools.partial(repair, "Damage"),
-    "repair-predictions": functools.partial(repair, "Predicted and executed effects"),
-    "repair-search": functools.partial(repair, "The search for an example, every case"),
-    "repair-example": functools.partial(repair, "The confirmed example", note=True),
     "speed": speed,
     "tightness": tightness,
     "joint-kv": joint_kv,
     "joint-every-layer": every_layer,
     "headline": headline,
+    "passages": passages,
     **cache_tables.TABLES,
     **positional_tables.TABLES,
+    **repair_tables.TABLES,
     **search_tables.TABLES,
     **study_tables.TABLES,
 }

@@ -7,13 +7,9 @@ that `--help` answers at once.
 from finite_calculus.cli import (
     audit,
     cache,
-<<<<<<< HEAD
-    native,
-    repair,
-=======
     cache_checks,
     native,
->>>>>>> main
+    repair,
     report,
     search,
     steering,
