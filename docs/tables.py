@@ -1,5 +1,6 @@
 """The tables of the pages, each a function from saved records to lines of Markdown."""
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
