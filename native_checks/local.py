@@ -135,6 +135,14 @@ def predictions_match_shared_path(bench: Bench) -> tuple[GateCheck, ...]:
     return _predicted("shared path, predicted Δ{}", bench.edits, bench.shared)
 
 
+def several_queries_match_execution(bench: Bench) -> tuple[GateCheck, ...]:
+    """The same for edits that the last two queries see, each in its own readout."""
+    edits, outcomes = bench.passage_edits, bench.passage_outcomes
+    battery = [edit for edit in edits for _ in range(len(outcomes[0].queries))]
+    queries = tuple(query for outcome in outcomes for query in outcome.queries)
+    return _predicted("two queries, predicted Δ{}", battery, Execution(queries))
+
+
 def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tuple[GateCheck, ...]:
     """An executed Δ is the difference of two float32 readouts, so the paper's relative tolerance refers
     to their size: a layer that writes 500 rounds by 3e-5 however small the change.

@@ -78,6 +78,7 @@ CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     local.predictions_match_execution,
     batches.shared_path_agrees,
     local.predictions_match_shared_path,
+    local.several_queries_match_execution,
 )
 _TOKENS = 24
 
