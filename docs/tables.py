@@ -1,11 +1,13 @@
 """The tables of the pages, each a function from saved records to lines of Markdown."""
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
 
 import cache_tables
 import positional_tables
+import repair_tables
 import search_tables
 import study_tables
 from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
@@ -190,6 +192,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "passages": passages,
     **cache_tables.TABLES,
     **positional_tables.TABLES,
+    **repair_tables.TABLES,
     **search_tables.TABLES,
     **study_tables.TABLES,
 }

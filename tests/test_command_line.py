@@ -40,6 +40,7 @@ def test_completion_can_be_installed() -> None:
         ("restore", *ASKED, "--json"),
         ("steer", *ASKED, "--layer", "1", "--head", "0", "--ratio", "1:0=2", "--json"),
         ("preflight", "--json"),
+        ("repair", "case.json", "--json"),
         ("verify", "--json"),
         ("audit", "--stale", "--json"),
         ("audit", "--out"),

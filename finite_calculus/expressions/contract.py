@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 
 from finite_calculus.expressions.operations import OPERATIONS, Value as Value
 
@@ -21,8 +22,9 @@ class Contract:
                 f"{', '.join(map(repr, unknown)) or 'no function'}."
             )
         names = [*self.functions, *self.inputs]
-        wrong = [name for name in names if not (name.isidentifier() and name.isascii())]
+        wrong = [n for n in names if not (n.isidentifier() and n.isascii()) or iskeyword(n)]
         if wrong or len(set(names)) != len(names):
             raise ValueError(
-                f"Names of functions and inputs must be distinct ASCII identifiers; got {names}."
+                f"Names of functions and inputs must be distinct ASCII identifiers and no keywords of "
+                f"Python, which no expression could call; got {names}."
             )

@@ -23,7 +23,7 @@ STREAMS: tuple[Stream, ...] = ("search", "rate")
 EMPHASES = ("source", "repeated line", "named function")
 
 NAMES = (
-    *("lookup", "legacy", "current", "direct", "simple", "global", "local", "final"),
+    *("lookup", "legacy", "current", "direct", "simple", "general", "local", "final"),
     *("inner", "outer", "central", "basic", "major", "minor", "prime"),
 )
 # Each of these operations with a line of Python that does the same.
@@ -80,14 +80,14 @@ def api_case(stream: Stream, kind: Kind, index: int, *, seed: int) -> ApiCase:
     rng = np.random.default_rng(np.random.SeedSequence(entropy))
     count = 4 if kind == "nested" else 3
     names = [str(name) for name in rng.choice(NAMES, count, replace=False)]
-    operations = [str(word) for word in rng.choice(list(SOURCES), count, replace=False)]
-    functions = dict(zip(names, operations, strict=True))
-    order = [names[n] for n in rng.permutation(count)]
     steps = 2 if kind == "nested" else 1
-    asked, shown = order[:steps], order[-steps:]
-    if kind == "nested":
-        # The inner call of a chain gives a text, which the outer one takes.
-        asked, shown = _text_first(asked, functions), _text_first(shown, functions)
+    while True:
+        operations = [str(word) for word in rng.choice(list(SOURCES), count, replace=False)]
+        functions = dict(zip(names, operations, strict=True))
+        order = [names[n] for n in rng.permutation(count)]
+        asked, shown = (_text_first(part, functions) for part in (order[:steps], order[-steps:]))
+        if not _one_call_is_enough(asked, functions):
+            break
     other = "word" if kind == "plain" else "value"
     example = (
         f"Task: {_task(shown, functions)}, of {other}\n{REPLY} {_expression(shown, other)}\n\n"
@@ -133,8 +133,16 @@ def _expression(steps: list[str], argument: str = "value") -> str:
     return text
 
 
+def _one_call_is_enough(steps: list[str], functions: Mapping[str, str]) -> bool:
+    """Whether one function does what two steps do, as counting does after any change of letters."""
+    if len(steps) == 1:
+        return False
+    wanted = [_compute(steps, functions, text) for text in INPUTS]
+    return any([_compute([name], functions, x) for x in INPUTS] == wanted for name in functions)
+
+
 def _text_first(steps: list[str], functions: Mapping[str, str]) -> list[str]:
-    """The same steps with one that counts put last: its number is no text for another."""
+    """The same steps with one that counts put last: its number is no text for the other."""
     return sorted(steps, key=lambda name: functions[name] == "count")
 
 

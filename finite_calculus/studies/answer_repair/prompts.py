@@ -8,7 +8,7 @@ from typing import Any, cast
 from finite_calculus.harness import Policy
 from finite_calculus.provenance.digests import digest
 from finite_calculus.studies.answer_repair.settings import RepairSettings
-from finite_calculus.tasks.api_cases import ApiCase, Stream, api_cases
+from finite_calculus.tasks.api_cases import EMPHASES, ApiCase, Stream, api_cases
 from finite_calculus.tasks.tokens import require_fit, wrapped
 
 CONFIRMATION = "confirmation"
@@ -53,6 +53,11 @@ def plan_cases(
     settings: RepairSettings, tokenizer: Any, context: int, stage: str, policy: Policy | None
 ) -> dict[str, CasePrompt]:
     """The units of a stage by name."""
+    if settings.tries > len(EMPHASES):
+        raise ValueError(
+            f"`tries` must be at most {len(EMPHASES)}, the ways to emphasise a prompt, for every arm to have "
+            f"as many continuations; got {settings.tries}."
+        )
     count = settings.search_cases if stage == "search" else settings.cases
     cases = api_cases(cast("Stream", stage), count, seed=settings.seed)
     prompts = {case.name: prompt_of(case, tokenizer, context) for case in cases}

@@ -19,7 +19,7 @@ from finite_calculus.search.table import ScoreTable
 from finite_calculus.studies.answer_repair.answers import Checker, expression_of, line_ended
 from finite_calculus.studies.answer_repair.arms import arm_rows
 from finite_calculus.studies.answer_repair.prompts import CasePrompt
-from finite_calculus.studies.answer_repair.rows import Case, Continuation
+from finite_calculus.studies.answer_repair.rows import EDITED, Case, Continuation
 from finite_calculus.studies.answer_repair.settings import RepairSettings
 
 
@@ -33,8 +33,14 @@ class Planned:
     row: int | None = None
 
 
-def run_case(instrument: Instrument, settings: RepairSettings, prompt: CasePrompt) -> UnitResult:
-    """Every branch of one case."""
+def run_case(
+    instrument: Instrument,
+    settings: RepairSettings,
+    prompt: CasePrompt,
+    *,
+    arms: Sequence[str] = EDITED,
+) -> UnitResult:
+    """Every branch of one case; `arms` are those whose edits are tried."""
     ids = torch.tensor(prompt.ids)
     versus, target_first = first_words(instrument, ids, prompt.target)
     capture = instrument.capture(ids, answer=prompt.target, versus=versus)
@@ -49,8 +55,8 @@ def run_case(instrument: Instrument, settings: RepairSettings, prompt: CasePromp
         Planned("target forced", 1, Branch(first=prompt.target)),
         *(
             Planned(arm, tried, Branch(as_tuple(table.edit(row))), row)
-            for arm, rows in chosen.items()
-            for tried, row in enumerate(rows, start=1)
+            for arm in arms
+            for tried, row in enumerate(chosen[arm], start=1)
         ),
     ]
     generated = continued(instrument, settings, ids, [each.branch for each in planned], capture)
