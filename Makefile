@@ -10,7 +10,7 @@ verify: $(READY)
 	$(VENV)/bin/finite-calculus verify $(ARGS)
 
 test: $(READY)
-	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 bench: $(READY)
 	$(VENV)/bin/python -m pytest -o addopts= -q --benchmark-quiet -p no:cacheprovider $(ARGS) $(if $(findstring bench/,$(ARGS)),,bench)

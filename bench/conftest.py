@@ -8,7 +8,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from bench.rows import AT_LEAST, ROUNDS, BenchRow, side_by_side, table, write
+from bench.rows import BenchRow, side_by_side, table, write
+from finite_calculus.studies.runtime.timing import AT_LEAST, ROUNDS
 
 _ROWS = pytest.StashKey[list[BenchRow]]()
 

@@ -1,7 +1,6 @@
 """Rows of the benchmark table: what was measured beside what, and whether the target is met."""
 
 import json
-import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-ROUNDS, AT_LEAST = 5, 0.12  # the paper's protocol: rounds, and seconds of each measurement
+from finite_calculus.studies.runtime.timing import AT_LEAST, ROUNDS, take_turns
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,11 @@ def side_by_side(
     at_least: float = AT_LEAST,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float]:
-    """Median milliseconds of each, over rounds in which the two take turns in random order.
-
-    In every round each function is called until `at_least` seconds have passed.
-    """
-    order = random.Random(0)
-    times: dict[int, list[float]] = {0: [], 1: []}
-    for _ in range(rounds):
-        for which in order.sample([0, 1], 2):
-            times[which].append(_once((ours, other)[which], at_least, clock))
-    return 1e3 * statistics.median(times[0]), 1e3 * statistics.median(times[1])
+    """Median milliseconds of each, over the rounds of the runtime study's protocol."""
+    times = take_turns(
+        {"ours": ours, "other": other}, rounds=rounds, at_least=at_least, clock=clock
+    )
+    return 1e3 * statistics.median(times["ours"]), 1e3 * statistics.median(times["other"])
 
 
 def write(rows: Sequence[BenchRow], path: Path) -> None:
@@ -67,14 +61,3 @@ def table(rows: Sequence[BenchRow]) -> Table:
         numbers = (f"{row.ours_ms:.3g}", f"{row.other_ms:.3g}", row.other, f"{row.ratio:.3g}")
         view.add_row(row.name, *numbers, target, mark)
     return view
-
-
-def _once(function: Callable[[], Any], at_least: float, clock: Callable[[], float]) -> float:
-    """Seconds per call."""
-    calls, start = 0, clock()
-    while True:
-        function()
-        calls += 1
-        passed = clock() - start
-        if passed >= at_least:
-            return passed / calls

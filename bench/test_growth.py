@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.attention import contractions, draw, read, sparse
+from bench.attention import contractions, read
+from finite_calculus.studies.runtime.attention import draw, sparse
 
 TOKENS = [1024, 4096, 16_384, 65_536, 131_072]
 LONGEST = (131_072, 16_384)
@@ -14,7 +15,7 @@ LONGEST = (131_072, 16_384)
 PEAK = """
 import re, torch
 from pathlib import Path
-from bench.attention import draw, sparse
+from finite_calculus.studies.runtime.attention import draw, sparse
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 with torch.inference_mode():
@@ -68,6 +69,17 @@ def test_long_context_beside_its_matrix_products(compare):
         lambda: sparse(inputs),
         lambda: contractions(inputs),
         named="its four matrix products alone",
+    )
+
+
+def test_the_matrix_products_of_a_long_context(compare):
+    """The floor of the row above: where the products take more than three reads, so does everything."""
+    inputs = draw(*LONGEST)
+    compare(
+        "the four matrix products alone, N=131072, C=16384",
+        lambda: contractions(inputs),
+        lambda: read(inputs),
+        named="reading K, V, donors",
     )
 
 

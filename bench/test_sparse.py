@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.attention import dense, draw, fused, sparse
+from finite_calculus.studies.runtime.attention import dense, draw, fused, sparse
 
 # Tokens, spans, tokens of a span: the shape of the paper's native case, then its synthetic cases.
 CASES = [

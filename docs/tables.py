@@ -4,7 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import cache_tables
 import positional_tables
+import search_tables
+import study_tables
 from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
 
 # Archives of the joint study that the pages show.
@@ -30,6 +33,7 @@ SHOWN = (
     ("an edit executed, 512 a batch", "prefix cache copied and patched, batch 32"),
     ("the prefix of a prompt alone", "plain forward pass"),
     ("long context, N=131072, C=16384", "its four matrix products alone"),
+    ("the four matrix products alone, N=131072, C=16384", "reading K, V, donors"),
 )
 
 
@@ -153,13 +157,41 @@ def headline() -> list[str]:
     ]
 
 
+def passages() -> list[str]:
+    """Edits that several queries see, by thirds of the layers of one checkpoint."""
+    name = "smollm2-135m-instruct"
+    saved = json.loads((ROOT / "results" / "passages" / f"{name}.json").read_text(encoding="utf-8"))
+    lines = [
+        f"| {name}, seen by the queries of | layers | edits | signs agree | Σ\\|error\\| / Σ\\|executed\\| "
+        "| readouts beyond their bound | nearest, error over bound |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for title, rows in saved["passages"].items():
+        third = -(-(1 + max(row["layer"] for row in rows)) // 3)
+        for first in range(0, 3 * third, third):
+            own = [row for row in rows if first <= row["layer"] < first + third]
+            error = sum(abs(row["predicted"] - row["executed"]) for row in own)
+            lines.append(
+                f"| {title} | {first}–{first + third - 1} | {len(own)} "
+                f"| {sum(row['predicted'] * row['executed'] > 0 for row in own)} "
+                f"| {error / sum(abs(row['executed']) for row in own):.2f} "
+                f"| {sum(row['beyond'] for row in own)} of {sum(row['queries'] for row in own)} "
+                f"| {max(row['nearest'] for row in own):.3f} |"
+            )
+    return lines
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "speed": speed,
     "tightness": tightness,
     "joint-kv": joint_kv,
     "joint-every-layer": every_layer,
     "headline": headline,
+    "passages": passages,
+    **cache_tables.TABLES,
     **positional_tables.TABLES,
+    **search_tables.TABLES,
+    **study_tables.TABLES,
 }
 
 
@@ -192,6 +224,14 @@ def joint_rows(archive: str) -> list[dict[str, Any]]:
     ]
 
 
+def _figure(text: str) -> str:
+    """A cell of a CSV in four digits, whole numbers in full."""
+    if not text:
+        return "–"
+    return f"{int(text):,}" if text.isdigit() else f"{float(text):.4g}"
+
+
+@functools.cache
 def _benchmarks() -> list[dict[str, Any]]:
     return json.loads((ROOT / "bench" / "latest.json").read_text())
 

@@ -10,7 +10,10 @@ from finite_calculus.models import (
     Execution,
     Instrument,
     LayerCapture,
+    LogProbability,
     Odds,
+    Passage,
+    PassageOutcome,
     ScaleValues,
 )
 from finite_calculus.models.edits import Edits, registered_edits
@@ -73,6 +76,27 @@ class Bench:
     def shared(self) -> Execution:
         """The battery, executed on the fast path."""
         return self.instrument.execute(self.capture, self.edits, batch=self.batch, path="shared")
+
+    @cached_property
+    def passage(self) -> Passage:
+        """The last two queries, which both see an edit."""
+        objective = LogProbability((self.answer, self.versus))
+        return self.instrument.passage(self.ids, objective)
+
+    @cached_property
+    def passage_edits(self) -> tuple[Edits, ...]:
+        """Odds and values of two tokens that both queries attend to, at every layer."""
+        first, second = self.passage.start - 1, self.passage.start - 2
+        return tuple(
+            (Odds(queries[0].layer, (first,), 3.0), ScaleValues(queries[0].layer, (second,)))
+            for queries in self.passage.layers
+        )
+
+    @cached_property
+    def passage_outcomes(self) -> tuple[PassageOutcome, ...]:
+        """Those edits, executed."""
+        edits, batch = self.passage_edits, self.batch
+        return self.instrument.execute_passage(self.passage, edits, batch=batch)
 
     @cached_property
     def replays(self) -> tuple[Replay, ...]:

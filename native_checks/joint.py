@@ -8,8 +8,18 @@ import torch
 from torch import Tensor
 
 from finite_calculus.certificate import certify
-from finite_calculus.joint import decompose, quadratic_interaction
+from finite_calculus.joint import (
+    decompose,
+    interaction,
+    key_response,
+    linear_response,
+    quadratic_interaction,
+    softmax_remainder,
+    value_response,
+)
 from finite_calculus.models import LayerBank
+from finite_calculus.models.bounds import log_weight_error
+from finite_calculus.response import probability_change
 from finite_calculus.spans import prepare_spans, read_bank
 from finite_calculus.sparse import prepare
 from native_checks.bench import Bench
@@ -17,6 +27,7 @@ from native_checks.local import query_share
 from native_checks.records import GateCheck, Gathered
 from native_checks.replays import Cell, Replay, spread_of, total, weights_of
 
+_TWO = "roundings of two native readouts"
 _FOUR = "roundings of four native readouts"
 # Score increments so small that what is left of C_KV − C₂ is a small part of C₂.
 _SMALL = 2.0**-6
@@ -32,20 +43,49 @@ def replays_are_native(bench: Bench) -> GateCheck:
 
 
 def parts_match_cells(bench: Bench) -> tuple[GateCheck, ...]:
-    """K_f, V_0 and C_KV of a joint edit against native readouts with keys, values or both edited."""
-    keys, values, crossed = (Gathered(f"native cells, {part}") for part in ("K", "V", "C_KV"))
+    """K_f, V_0, C_KV and their sum against native readouts with keys, values or both edited.
+
+    K_f is taken as a whole and as first order plus remainder.
+    """
+    names = (f"native cells, {part}" for part in ("K", "V", "C_KV", "all"))
+    keys, values, crossed, joint = map(Gathered, names)
     for replay in bench.replays:
         base, key, value, both = _cells(replay, keys=1.0, values=1.0)
         change = replay.increments(both.bank)
-        parts = decompose(replay.readout, change.scores, change.values)
+        readout, edits = replay.readout, (change.scores, change.values)
         errors = [cell.output_error for cell in (base, key, value, both)]
         size = base.output
-        keys.add(key.output - base.output - parts.key, errors[0] + errors[1], size)
-        values.add(value.output - base.output - parts.value, errors[0] + errors[2], size)
+        expanded = linear_response(readout, edits[0]) + softmax_remainder(readout, edits[0])
+        for response in (key_response(readout, edits[0]), expanded):
+            keys.add(key.output - base.output - response, errors[0] + errors[1], size)
+        response = value_response(readout, edits[1])
+        values.add(value.output - base.output - response, errors[0] + errors[2], size)
         native = both.output - key.output - value.output + base.output
-        crossed.add(native - parts.interaction, total(*errors), size)
-    two = "roundings of two native readouts"
-    return keys.check(two), values.check(two), crossed.check(_FOUR)
+        crossed.add(native - interaction(readout, *edits), total(*errors), size)
+        whole = decompose(readout, *edits).total
+        joint.add(both.output - base.output - whole, errors[0] + errors[3], size)
+    return keys.check(_TWO), values.check(_TWO), crossed.check(_FOUR), joint.check(_TWO)
+
+
+def weights_renormalise(bench: Bench) -> GateCheck:
+    """p' − p of a joint edit against the probabilities that the native attention returns."""
+    gathered = Gathered("native probabilities")
+    for replay in bench.replays:
+        base, cell = replay.base, replay.rewritten
+        change = replay.increments(cell.bank).scores
+        keys = base.probs.shape[-1]
+        exact = probability_change(replay.readout, change)[:, :keys]
+        rounding = total(*(_weight_rounding(replay, each)[:, :keys] for each in (base, cell)))
+        gathered.add(cell.probs - base.probs - exact, rounding, base.probs)
+    return gathered.check("roundings of scores, exponentials, their sum and the quotients, twice")
+
+
+def _weight_rounding(replay: Replay, cell: Cell) -> Tensor:
+    """p·(e^{L_j + max L} − 1): a weight is off by L_j, their sum by the largest and by its own roundings."""
+    readout = replay.layer.readout(cell.bank)
+    own = log_weight_error(replay.layer, cell.bank, kernels=replay.kernels)
+    summed = own.amax(-1, keepdim=True) + 2 * readout.keys * torch.finfo(torch.float32).eps
+    return readout.probs * torch.expm1(own + summed) + torch.finfo(torch.float32).smallest_normal
 
 
 def leading_term_matches_cells(bench: Bench) -> GateCheck:
@@ -108,7 +148,7 @@ def sparse_groups_match_cells(bench: Bench) -> GateCheck:
                 native = cell.output - replay.base.output
                 rounding = cell.output_error + replay.base.output_error
                 gathered.add(native - response[:, number], rounding, replay.base.output)
-    return gathered.check("roundings of two native readouts", none="no layer attends to two keys")
+    return gathered.check(_TWO, none="no layer attends to two keys")
 
 
 def matrices_match_cells(bench: Bench) -> GateCheck:

@@ -27,8 +27,9 @@ from finite_calculus.models.edits import Edits
 from finite_calculus.models.probe import keys_at
 from finite_calculus.models.projections import affine_query
 from finite_calculus.positional import key_shift_scores
+from finite_calculus.rotary import displacement, rotate
 from native_checks.bench import Bench
-from native_checks.records import GateCheck, compared, counted
+from native_checks.records import GateCheck, Gathered, compared, counted
 
 _UNIT = torch.finfo(torch.float32).eps / 2
 _TINY = torch.finfo(torch.float64).tiny
@@ -95,32 +96,32 @@ def effective_weights_reconstruct(bench: Bench) -> GateCheck:
     )
 
 
-def score_increments_match(bench: Bench) -> GateCheck:
-    """Score increments of shifted keys against keys that the model itself rotated to the new place."""
+def score_increments_match(bench: Bench) -> tuple[GateCheck, GateCheck]:
+    """Shifted keys, and their score increments, against keys that the model itself rotated there."""
     model, sites = bench.instrument.model, bench.instrument.support.sites
     start, shift = 2, 9
     before, after = keys_at(model, sites, start), keys_at(model, sites, start + shift)
-    apart, bound, reference = [], [], []
+    turned, scores = Gathered("rotated keys"), Gathered("rotated score increments")
     for layer, probed in zip(bench.capture.layers, bench.instrument.probed, strict=True):
         if layer.rotary is None:
             continue
         heads = layer.heads // layer.keys.shape[0]
-        old = before[layer.layer][0].double().repeat_interleave(heads, 0)
-        new = after[layer.layer][0].double().repeat_interleave(heads, 0)
+        old, new = before[layer.layer][0].double(), after[layer.layer][0].double()
+        size = new.norm(dim=-1, keepdim=True) * probed.bound
+        turned.add(rotate(layer.rotary, old, float(shift)) - new, size, new)
+        turned.add(old + displacement(layer.rotary, old, float(shift)) - new, size, new)
+        old, new = (keys.repeat_interleave(heads, 0) for keys in (old, new))
         query = layer.query.double()
         d = key_shift_scores(layer.rotary, query, old, float(shift), scaling=layer.scaling)
-        apart.append(d - ((new - old) * query).sum(-1) * layer.scaling)
-        reference.append(d)
         reach = query.norm(dim=-1) * new.norm(dim=-1) * abs(layer.scaling)
-        bound.append(reach * probed.bound)
-    if not apart:
-        return counted("rotated score increments", 0, "no layer has a rotary position")
-    return compared(
-        "rotated score increments",
-        torch.cat(apart),
-        torch.cat(bound),
-        torch.cat(reference),
-        "‖q‖‖k‖·scaling times the error of two float32 rotations, angles p·ω·u included",
+        scores.add(d - ((new - old) * query).sum(-1) * layer.scaling, reach * probed.bound, d)
+    none = "no layer has a rotary position"
+    return (
+        turned.check("‖k‖ times the error of two float32 rotations", none=none),
+        scores.check(
+            "‖q‖‖k‖·scaling times the error of two float32 rotations, angles p·ω·u included",
+            none=none,
+        ),
     )
 
 
@@ -132,6 +133,14 @@ def predictions_match_execution(bench: Bench) -> tuple[GateCheck, ...]:
 def predictions_match_shared_path(bench: Bench) -> tuple[GateCheck, ...]:
     """The same on the fast path, whose own arithmetic is bounded in the same way."""
     return _predicted("shared path, predicted Δ{}", bench.edits, bench.shared)
+
+
+def several_queries_match_execution(bench: Bench) -> tuple[GateCheck, ...]:
+    """The same for edits that the last two queries see, each in its own readout."""
+    edits, outcomes = bench.passage_edits, bench.passage_outcomes
+    battery = [edit for edit in edits for _ in range(len(outcomes[0].queries))]
+    queries = tuple(query for outcome in outcomes for query in outcome.queries)
+    return _predicted("two queries, predicted Δ{}", battery, Execution(queries))
 
 
 def _predicted(name: str, battery: Sequence[Edits], executed: Execution) -> tuple[GateCheck, ...]:

@@ -49,6 +49,7 @@ CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     gradients.predictor_matches_differences,
     joint.replays_are_native,
     joint.parts_match_cells,
+    joint.weights_renormalise,
     joint.leading_term_matches_cells,
     joint.certificates_hold,
     joint.sparse_groups_match_cells,
@@ -77,6 +78,7 @@ CHECKS: tuple[Callable[[Bench], GateCheck | tuple[GateCheck, ...]], ...] = (
     local.predictions_match_execution,
     batches.shared_path_agrees,
     local.predictions_match_shared_path,
+    local.several_queries_match_execution,
 )
 _TOKENS = 24
 

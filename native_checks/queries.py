@@ -23,6 +23,7 @@ from finite_calculus.models.bounds import log_weight_error
 from finite_calculus.models.features import head_rotary
 from finite_calculus.models.projections import affine_query
 from finite_calculus.models.query_bounds import query_error
+from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.sum_order import half_place
 from finite_calculus.rotary import rotate
 from native_checks.bench import Bench
@@ -33,17 +34,31 @@ from native_checks.replays import Replay, weights_of
 _READOUT = "roundings of y, plus how far the measured rounding of q, within its bound, moves it"
 # What a requested log ratio of a head is changed by.
 _REQUEST = (0.5, -0.25)
+_EPS = 16 * torch.finfo(torch.float64).eps
 
 
-def projections_match(bench: Bench) -> GateCheck:
-    """The native query of every head against c·R(p)(xW + b) in float64."""
-    gathered = Gathered("affine projections")
-    for layer in bench.capture.layers:
-        if layer.query_weight is not None:
-            query = affine_query(layer)
-            gathered.add(layer.query.double() - query, query_error(layer), query)
+def projections_match(bench: Bench) -> tuple[GateCheck, GateCheck]:
+    """The native query of every head against c·R(p)(xW + b), and its scores against uᵀa, in float64."""
+    queries, scores = Gathered("affine projections"), Gathered("affine scores")
+    for replay in bench.affine_replays:
+        layer = replay.layer
+        query, rounding = affine_query(layer), query_error(layer)
+        queries.add(layer.query.double() - query, rounding, query)
+        head_input, _ = layer.query_map()
+        features = torch.stack([head_features(layer, head) for head in range(layer.heads)])
+        native, seen = replay.readout.scores, replay.readout.attended
+        apart = native - features @ augment(head_input.double())
+        keys = layer.keys.double().abs().repeat_interleave(layer.heads // layer.keys.shape[0], 0)
+        size = (keys * rounding.unsqueeze(-2)).sum(-1) * abs(layer.scaling)
+        # The score of a sink depends on no query; it is a float32 number on both sides.
+        allowed = null_sink(size, layer.sinks) + _EPS * native.abs().nan_to_num(posinf=0.0)
+        scores.add(apart[seen], allowed[seen], native[seen])
     reason = "one float32 product per head, its bias, and the rotation by a float32 angle"
-    return gathered.check(reason, none=bench.not_affine, waived="angles grow with the position")
+    waived = "angles grow with the position"
+    return (
+        queries.check(reason, none=bench.not_affine, waived=waived),
+        scores.check(f"{reason}, times the keys", none=bench.not_affine, waived=waived),
+    )
 
 
 def gradient_steps_reconstruct(bench: Bench) -> GateCheck:

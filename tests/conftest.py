@@ -8,7 +8,9 @@ import pytest
 import torch
 from hypothesis import settings
 
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+# CI repeats the same dozen; a night draws new ones, and tests/test_accuracy.py keeps what it finds.
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, max_examples=12)
+settings.register_profile("nightly", deadline=None, max_examples=500, print_blob=True)
 settings.register_profile("dev", deadline=None, max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -12,9 +12,9 @@ import torch
 from rich.console import Console
 
 from bench import execution, peers
-from bench.attention import dense, draw, fused, sparse
 from bench.peer_runs import shared
 from bench.rows import BenchRow, side_by_side, table, write
+from finite_calculus.studies.runtime.attention import dense, draw, fused, sparse
 
 ROOT = Path(__file__).parents[1]
 STRENGTHS = (0.1, 0.5, 1.0)

@@ -96,7 +96,7 @@ def package_of(module: str, modules: dict[str, Path]) -> str:
     top, _, rest = module.partition(".")
     if top != "finite_calculus":
         return top
-    if rest == "__main__":  # the command, which has to stand there
+    if rest.rpartition(".")[2] == "__main__":  # a command, which has to stand there
         return "entry"
     first = rest.partition(".")[0]
     is_folder = modules.get(f"{top}.{first}", Path()).name == "__init__.py"

@@ -117,14 +117,15 @@ def test_the_json_has_the_promised_fields(tmp_path) -> None:
     data = json.loads(target.read_text())
     promised = {"entries", "labels_required", "labels_covered", "proved", "definitions", "failed"}
     promised |= {"clauses", "clauses_proved", "clauses_coq_only", "clauses_unproved"}
-    promised |= {"references_required", "references_generated"}
+    promised |= {"references_required", "references_generated", "native_checked"}
     assert promised | {"coq_theorems", "coq_checked"} <= set(data["summary"])
     assert data["schema"] == ledger.SCHEMA
     (entry,) = data["entries"]
     fields = {"label", "aliases", "kind", "proof", "scope", "coq", "reference_bits", "native"}
     fields |= {"clauses", "stands_on", "generated"}
     assert fields | {"float64", "float32"} <= set(entry)
-    assert all(set(clause) == {"text", "proof", "coq", "status"} for clause in entry["clauses"])
+    assert all({"text", "proof", "coq", "status"} <= set(c) for c in entry["clauses"])
+    assert {"checks", "record", "worst_over_bound"} <= set(entry["native"])
     assert set(entry["generated"]) == {"cases", "bits"}
     assert {"cases", "violations", "worst_over_bound", "bits_lost"} == set(entry["float64"])
 
@@ -151,11 +152,52 @@ def test_the_summary_is_the_last_line() -> None:
 
 def test_every_native_check_exists_and_every_label_it_names_is_an_entry() -> None:
     names = {name for entry in catalogue.entries() for name in entry.names}
-    for check, labels in native.all_native().items():
+    for check, labels in native.CHECKS.items():
         module, _, function = check.partition(".")
         implementation = getattr(importlib.import_module(f"native_checks.{module}"), function)
         assert implementation in preflight.CHECKS
         assert set(labels) <= names
+
+
+def native_record(folder, *, sources: str, figure: float = 0.5, **changes) -> None:
+    check = {
+        "check": "queries.requested_ratios_are_native", "figure": figure, "bound": 1.0, "passed": figure <= 1,
+        "at_least": False, "compared": 3, **changes,
+    }  # fmt: skip
+    report = {"fingerprint": {"sources": sources}, "checks": [check]}
+    made = {
+        "made": "2026-01-01T00:00:00+00:00",
+        "roots": ["proofs.native"],
+        "models": {"m": report},
+    }
+    (folder / "m.json").write_text(json.dumps(made))
+
+
+def test_a_native_record_counts_for_the_code_that_made_it_alone(tmp_path) -> None:
+    names = catalogue.find("main:querycontrol").names
+    ours = native.code_hash(("proofs.native",))
+    native_record(tmp_path, sources=ours)
+    found = native.standing(names, native.read_records(tmp_path))
+    assert (found.status, found.record, found.worst_over_bound) == ("checked", "m", 0.5)
+    native_record(tmp_path, sources="other code")
+    assert native.standing(names, native.read_records(tmp_path)).status == "not checked"
+
+
+def test_a_native_check_that_compared_nothing_does_not_count(tmp_path) -> None:
+    names = catalogue.find("main:querycontrol").names
+    native_record(tmp_path, sources=native.code_hash(("proofs.native",)), compared=0)
+    assert native.standing(names, native.read_records(tmp_path)).status == "not checked"
+
+
+def test_a_native_check_that_failed_fails_its_entry(tmp_path) -> None:
+    native_record(tmp_path, sources=native.code_hash(("proofs.native",)), figure=2.0)
+    (record,) = native.read_records(tmp_path)
+    found = native.standing(catalogue.find("main:querycontrol").names, [record])
+    assert (found.status, found.worst_over_bound) == ("failed", 2.0)
+
+
+def test_an_entry_without_a_native_check_says_so() -> None:
+    assert native.standing(catalogue.find("eq:rho").names, ()).status == "none"
 
 
 def test_a_clause_of_coq_alone_is_not_checked_without_coq_and_not_called_proved(

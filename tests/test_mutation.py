@@ -129,6 +129,14 @@ def test_part_of_the_mutants_says_of_how_many():
     assert str(report).startswith(f"{len(report.results)} of {report.total} mutants")
 
 
+def test_a_sample_is_the_same_for_a_seed_and_another_for_another():
+    first, again = (mutate(CENTRE, most=5) for _ in range(2))
+    assert first == again
+    assert len(first.results) == 5
+    other = mutate(CENTRE, most=5, seed=1)
+    assert {r.text for r in other.results} != {r.text for r in first.results}
+
+
 def test_matrices_that_do_not_fit_are_not_mutants():
     (statement,) = find("eq:residual").statements
     assert mutate(statement).ok

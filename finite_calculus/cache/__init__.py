@@ -10,12 +10,18 @@ from finite_calculus.cache.choosing import (
     Chooser as Chooser,
     Search as Search,
 )
+from finite_calculus.cache.comparing import (
+    CacheComparison as CacheComparison,
+    Difference as Difference,
+    compare_caches as compare_caches,
+)
 from finite_calculus.cache.eviction import (
     Eviction as Eviction,
     divergence as divergence,
     evict as evict,
     execute_evictions as execute_evictions,
 )
+from finite_calculus.cache.gate import GateReport as GateReport, transform_gate as transform_gate
 from finite_calculus.cache.generation import (
     Continuations as Continuations,
     Generated as Generated,
@@ -23,6 +29,7 @@ from finite_calculus.cache.generation import (
     generate_rows as generate_rows,
     generate_with as generate_with,
 )
+from finite_calculus.cache.kv_error import CacheError as CacheError, cache_error as cache_error
 from finite_calculus.cache.methods import (
     AttentionMass as AttentionMass,
     KeyNorm as KeyNorm,
@@ -35,12 +42,21 @@ from finite_calculus.cache.methods import (
     WriteGradient as WriteGradient,
 )
 from finite_calculus.cache.protected import Protected as Protected
+from finite_calculus.cache.records import CacheRecord as CacheRecord, record as record
 from finite_calculus.cache.reduced import ReducedLayer as ReducedLayer
 from finite_calculus.cache.reducing import Reduction as Reduction, reducing as reducing
 from finite_calculus.cache.restoring import (
     Repair as Repair,
     execute_repairs as execute_repairs,
     restore as restore,
+)
+from finite_calculus.cache.rounding_noise import (
+    Spread as Spread,
+    rounding_spread as rounding_spread,
+)
+from finite_calculus.cache.transforms import (
+    Quantiser as Quantiser,
+    named_transform as named_transform,
 )
 from finite_calculus.cache.watching import watch as watch
 from finite_calculus.cache.window import QueryWindow as QueryWindow

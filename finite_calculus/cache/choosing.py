@@ -25,25 +25,29 @@ from finite_calculus.cache.window import QueryWindow
 class Search:
     """How hard to look.
 
-    A block holds one of `parts` of the candidates that fit; None stands for 48, fewer beyond 2,048 keys.
-    Exchanges, `exchanges` of them, put back a quarter of what was evicted, then an eighth and so on.
+    A block holds one of `parts` of the candidates that fit: 48 unless given, fewer beyond 2,730 keys.
+    Exchanges put back a quarter of what was evicted, then an eighth and so on: 3 unless given, none beyond
+    4,096 keys.
     """
 
     parts: int | None = None
-    exchanges: int = 3
+    exchanges: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.parts is not None and self.parts < 1) or self.exchanges < 0:
-            raise ValueError(
-                f"`parts` must be at least 1 and `exchanges` at least 0; got {self.parts} and "
-                f"{self.exchanges}."
-            )
+        for name, least in (("parts", 1), ("exchanges", 0)):
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise ValueError(f"`{name}` must be at least {least}; got {number}.")
 
-    def of(self, keys: int) -> int:
-        """Parts for so many keys."""
-        return min(48, max(8, (1 << 17) // keys)) if self.parts is None else self.parts
+    def of(self, keys: int) -> tuple[int, int]:
+        """Parts and exchanges for so many keys."""
+        parts = min(48, max(4, (1 << 17) // keys)) if self.parts is None else self.parts
+        exchanges = 3 * (keys <= 1 << 12) if self.exchanges is None else self.exchanges
+        return parts, exchanges
 
 
+# Between two looks at all candidates, so many of the best ones are evaluated again.
+_POOL = 1 << 10
 # One entry at a time, each the one that leaves the smallest figure.
 GREEDY = Search(parts=1 << 62, exchanges=0)
 
@@ -75,7 +79,8 @@ class Chooser:
     ) -> None:
         sizes = window.sizes() if relative else torch.ones(window.count, dtype=torch.float64)
         search = Search() if search is None else search
-        self.window, self.parts, self.exchanges = window, search.of(window.length), search.exchanges
+        self.window = window
+        self.parts, self.exchanges = search.of(window.length)
         self.measure = Measure(over, sizes)
         groups = [heads.start // window.members for heads in head_blocks(window, scope)]
         self.allowed = allowed[groups]
@@ -133,18 +138,25 @@ class Chooser:
         return self.evaluate([row.nonzero().squeeze(-1).tolist() for row in self.trials.gone])
 
     def _fill(self, budget: float) -> None:
-        """Evict as long as a single entry fits; every state that is left behind is within the budget."""
+        """Evict as long as a single entry fits; every state that is left behind is within the budget.
+
+        Between two looks at all candidates only the best of them are evaluated again.
+        """
         while True:
             units, figures = self._candidates()
             fits = int((figures <= budget).sum())
             if not fits:
                 return
-            block = units[figures.argsort(stable=True)[: max(1, fits // self.parts)]]
-            self._turn(block)
-            while len(block) > 1 and self.trials.figure > budget:
-                half = len(block) // 2
-                self._turn(block[half:])
-                block = block[:half]
+            pool, figures = _best(units, figures, max(_POOL, 4 * fits // self.parts))
+            while fits := int((figures <= budget).sum()):
+                block = pool[: max(1, fits // self.parts)]
+                self._turn(block)
+                while len(block) > 1 and self.trials.figure > budget:
+                    half = len(block) // 2
+                    self._turn(block[half:])
+                    block = block[:half]
+                left = pool[len(block) :]
+                pool, figures = _best(left, self._figures(left), len(left))
 
     def _filling(self, budget: float) -> Callable[[], object]:
         return lambda: self._fill(budget)
@@ -181,14 +193,17 @@ class Chooser:
     def _size(self) -> int:
         return int(self.trials.gone.sum())
 
-    def _candidates(self, *, evicted: bool = False) -> tuple[Tensor, Tensor]:
-        """Entries that may change sides, as (block, column), and the figure after each does."""
-        places = self.trials.gone if evicted else self.allowed & ~self.trials.gone
-        figures = [
-            self.trials.figures(block, row.nonzero().squeeze(-1))
-            for block, row in enumerate(places)
-        ]
-        return places.nonzero(), torch.cat(figures)
+    def _candidates(self) -> tuple[Tensor, Tensor]:
+        """Entries that may still go, as (block, column), and the figure after each."""
+        units = (self.allowed & ~self.trials.gone).nonzero()
+        return units, self._figures(units)
+
+    def _figures(self, units: Tensor) -> Tensor:
+        figures = torch.empty(len(units))
+        for block in units[:, 0].unique().tolist():
+            here = units[:, 0] == block
+            figures[here] = self.trials.figures(block, units[here, 1]).float()
+        return figures
 
     def _turn(self, units: Tensor) -> None:
         for block in units[:, 0].unique().tolist():
@@ -196,3 +211,9 @@ class Chooser:
 
     def _place(self, gone: Tensor) -> None:
         self.trials.place([row.nonzero().squeeze(-1) for row in gone])
+
+
+def _best(units: Tensor, figures: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """So many units of the smallest figures, in their order."""
+    order = figures.argsort(stable=True)[:count]
+    return units[order], figures[order]

@@ -108,16 +108,30 @@ class Trials:
 
         Infinite where a head that attends to something would be left with nothing.
         """
+        if not len(columns):
+            return torch.empty(0)
         heads = self.blocks[block]
         base = self._write() - self._write(heads)
         some = max(1, _CHUNK // max(1, base.numel()))
-        parts = [
-            self.measure.of(self._trial(heads, base, part, self.gone[block, part]))
-            for part in columns.split(some)
-        ]
-        return torch.cat(parts) if parts else torch.empty(0)
+        parts = [self._figures(heads, base, part, self.gone[block]) for part in columns.split(some)]
+        return torch.cat(parts)
 
-    def _trial(self, heads: slice, base: Tensor, columns: Tensor, back: Tensor) -> Tensor:
+    def _figures(self, heads: slice, base: Tensor, columns: Tensor, gone: Tensor) -> Tensor:
+        """Figures of some columns; where they lie close together their neighbours come along, uncopied."""
+        first, last = int(columns[0]), int(columns[-1]) + 1
+        rows = self.row[columns]
+        near = last - first <= 2 * len(columns) and int(rows[-1] - rows[0]) == last - 1 - first
+        if not near or bool((columns.diff() < 0).any()):
+            trial = self._trial(heads, base, columns, self.pulls[rows, heads], gone[columns])
+            return self.measure.of(trial)
+        every = torch.arange(first, last)
+        pulls = self.pulls[int(rows[0]) : int(rows[-1]) + 1, heads]
+        figures = self.measure.of(self._trial(heads, base, every, pulls, gone[first:last]))
+        return figures[columns - first]
+
+    def _trial(
+        self, heads: slice, base: Tensor, columns: Tensor, pulls: Tensor, back: Tensor
+    ) -> Tensor:
         """Norms of the trial writes, (queries, columns)."""
         sign = torch.where(back, -1.0, 1.0).double()
         moved = self.probs[:, heads, columns] * sign
@@ -128,7 +142,7 @@ class Trials:
         shared = torch.cat([inverse, weight], 1).mT
         vectors = torch.cat([self.numerators[:, heads], self.outputs[:, heads]], 1)
         write = torch.bmm(shared, vectors) + base.unsqueeze(1)
-        own = torch.bmm(weight.permute(2, 0, 1).contiguous(), self.pulls[self.row[columns], heads])
+        own = torch.bmm(weight.permute(2, 0, 1).contiguous(), pulls)
         norms = (write - own.transpose(0, 1)).square().sum(-1).sqrt()
         return norms.masked_fill(empty.any(1), torch.inf)
 

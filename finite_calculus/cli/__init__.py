@@ -4,13 +4,24 @@ One file per command; importing it registers the command. Heavy imports wait ins
 that `--help` answers at once.
 """
 
-from finite_calculus.cli import audit, cache, native, report, search, steering, studies, verify
+from finite_calculus.cli import (
+    audit,
+    cache,
+    cache_checks,
+    native,
+    report,
+    search,
+    steering,
+    studies,
+    verify,
+)
 from finite_calculus.cli.app import app
 
 __all__ = [
     "app",
     "audit",
     "cache",
+    "cache_checks",
     "main",
     "native",
     "report",

@@ -7,7 +7,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def console() -> Console:
     """The terminal as it is; elsewhere wide enough for the ledger."""
     console = Console()
-    return console if console.is_terminal else Console(width=150)
+    return console if console.is_terminal else Console(width=165)
 
 
 class Stages:

@@ -19,7 +19,7 @@ from finite_calculus.cli.display import console
 
 if TYPE_CHECKING:
     from finite_calculus.checkpoints import Origin
-    from finite_calculus.models import Capture, Instrument
+    from finite_calculus.models import Capture, Instrument, Passage
 
 T = TypeVar("T")
 
@@ -41,6 +41,12 @@ class Question:
     curvature: int = 0
     origin: "Origin | None" = field(default=None, init=False)
     fingerprint: dict[str, str] = field(default_factory=dict, init=False)
+    text: str = field(default="", init=False)
+
+    def say(self, words: str) -> None:
+        """Tell what is going on, unless the command is to be quiet."""
+        if not self.quiet:
+            print(words, flush=True)
 
     @property
     def label(self) -> str:
@@ -49,14 +55,13 @@ class Question:
 
 
 @contextmanager
-def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
-    """The model attached and the prompt captured; a mistake in the options ends the command."""
+def attached(question: Question) -> "Iterator[tuple[Instrument, tuple[int, ...]]]":
+    """The model attached, with the layers that were asked for; a mistake in the options ends the command."""
     from finite_calculus.checkpoints import load, origin_of, require_tokenizer
     from finite_calculus.models import attach
 
-    say = (lambda text: None) if question.quiet else (lambda text: print(text, flush=True))
     text = prompt_text(question)
-    say(f"loading {question.model} ...")
+    question.say(f"loading {question.model} ...")
     model, loaded = or_refuse(lambda: load(question.model, device=question.device))
     tokenizer = or_refuse(lambda: require_tokenizer(model, loaded))
     question.origin = origin_of(model)
@@ -65,19 +70,25 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         from native_checks.fingerprint import fingerprint
 
         question.fingerprint = fingerprint(model)
-    text = or_refuse(lambda: in_chat(question, tokenizer, text))
+    question.text = or_refuse(lambda: in_chat(question, tokenizer, text))
     with ExitStack() as stack:
         instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))
         count = len(instrument.support.sites)
-        layers = or_refuse(lambda: chosen_layers(question.layers, count))
-        answer, versus = or_refuse(lambda: _sides(question, instrument, text))
+        yield instrument, or_refuse(lambda: chosen_layers(question.layers, count))
+
+
+@contextmanager
+def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
+    """The model attached and the prompt captured; a mistake in the options ends the command."""
+    with attached(question) as (instrument, layers):
+        answer, versus = or_refuse(lambda: sides(question, instrument))
         more = f", then {question.curvature} directions of each layer twice" * (
             question.curvature > 0
         )
-        say(f"capturing: the prefix, the last query and one backward pass{more} ...")
+        question.say(f"capturing: the prefix, the last query and one backward pass{more} ...")
         capture = or_refuse(
             lambda: instrument.capture(
-                text,
+                question.text,
                 answer=answer,
                 versus=versus,
                 layers=layers,
@@ -87,9 +98,7 @@ def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
         yield instrument, capture
 
 
-def _sides(
-    question: Question, instrument: "Instrument", text: str
-) -> "tuple[int | str, int | str]":
+def sides(question: Question, instrument: "Instrument") -> "tuple[int | str, int | str]":
     """The two tokens that are compared; the two likeliest ones where neither was given."""
     if question.answer is not None and question.versus is not None:
         return token(question.answer), token(question.versus)
@@ -98,7 +107,7 @@ def _sides(
     from finite_calculus.models.margins import prompt_ids
 
     size = instrument.model.config.get_text_config(decoder=True).vocab_size
-    ids = prompt_ids(text, vocabulary=size, tokenizer=instrument.tokenizer)
+    ids = prompt_ids(question.text, vocabulary=size, tokenizer=instrument.tokenizer)
     first, second = instrument.prompt(ids).run_last()[0].topk(2).indices.tolist()
     question.answer, question.versus = f"#{first}", f"#{second}"
     return first, second
@@ -162,7 +171,7 @@ def headline(question: Question, capture: "Capture") -> str:
     )
 
 
-def described(question: Question, capture: "Capture", **more: Any) -> dict[str, Any]:
+def described(question: Question, capture: "Capture | Passage", **more: Any) -> dict[str, Any]:
     """The head of every JSON file: what was asked, how, of which model, and by which versions."""
     return {
         "command": shlex.join(["finite-calculus", *sys.argv[1:]]),
@@ -173,7 +182,7 @@ def described(question: Question, capture: "Capture", **more: Any) -> dict[str, 
         "answer": question.answer,
         "versus": question.versus,
         "baseline": capture.baseline,
-        "layers": [layer.layer for layer in capture.layers],
+        "layers": capture.numbers,
         **more,
     }
 

@@ -58,8 +58,9 @@ def trust_lines(table: "ScoreTable") -> list[str]:
     lines = []
     if totals:
         lines.append(
-            f"{totals['sampled']} executed as a sample: {totals['trusted']} of {len(table)} predictions "
-            f"keep their sign within a band calibrated at {totals['level']:.0%}; the others are marked ?"
+            f"{totals['calibrated_on']} executed, {totals['sampled']} of them as a sample: "
+            f"{totals['trusted']} of {len(table)} predictions keep their sign within a band calibrated at "
+            f"{totals['level']:.0%}; the others are marked ?"
         )
     bent = table.capture.curvature
     if bent is not None and bent.not_smooth:
@@ -73,7 +74,8 @@ def trust_counts(table: "ScoreTable") -> dict[str, Any]:
         return {}
     done = table.downstream.calibrated
     return {
-        "sampled": int((~done.executed.isnan()).sum()),
+        "calibrated_on": int((~done.executed.isnan()).sum()),
+        "sampled": int(done.sampled.sum()),
         "trusted": int(done.trusted.sum()),
         "level": done.level,
     }
@@ -110,7 +112,7 @@ def show_rows(
     columns = ["layer", "tokens", "text", "edit", "predicted"]
     columns += ["key", "value", "both"] if split else []
     columns += ["second"] if bent else []
-    columns += ["± band"] if banded else []
+    columns += ["corrected", "± band"] if banded else []
     columns += ["first-order", "± bound"] if certified else []
     columns += ["executed"] if done or sample else []
     columns += LOCAL_COLUMNS if done else []
@@ -121,7 +123,8 @@ def show_rows(
         parts = (row.key, row.value, row.interaction) if split else ()
         line += [f"{number:+.4f}" for number in (row.effect, *parts)]
         line += [f"{row.second:+.4f}"] if bent else []
-        line += [f"{row.band:.2g}{'  ' if row.trusted else ' ?'}"] if banded else []
+        if banded:
+            line += [f"{row.corrected:+.4f}", f"{row.band:.2g}{'  ' if row.trusted else ' ?'}"]
         line += [f"{row.first_order:+.4f}", f"{row.bound:.4f}"] if certified else []
         item = done.get(row.index)
         effect = sample.get(row.index) if item is None else item.effect

@@ -95,9 +95,10 @@ def score(
     values, keys turned by ±16 positions in the fast, middle and slow band. Scores are exact for the
     edited attention write; the effect on the margin is a prediction, which --execute checks. A
     certificate says that the exact local score is within `bound` of `first-order`. `second` is the
-    prediction to second order, along --curvature directions of each layer. A sample of a few hundred
-    candidates is executed; it gives every prediction a band, and what is not to be trusted is marked
-    with ?. Rows are ranked by what remains certain: executed effects, then predictions less their band.
+    prediction to second order, along --curvature directions of each layer. One candidate in forty is
+    executed to correct the others (`corrected`), and a sample of some hundred gives every prediction a
+    band; what is not to be trusted is marked with ?. Rows are ranked by what remains certain: executed
+    effects, then predictions less their band.
 
     Example: `finite-calculus score --model smollm2-135m-instruct --prompt "The capital of France is"
     --answer " Paris" --versus " London" --top 5 --execute 5`
@@ -168,8 +169,27 @@ class _EditCommand(TyperCommand):
 @app.command(cls=_EditCommand)
 def execute(
     edit: Annotated[list[str], typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")],
-    answer: Answer,
-    versus: Versus,
+    answer: Annotated[
+        str | None,
+        typer.Option(help="One token, as text or #ID; with log-probability any text."),
+    ] = None,
+    versus: Annotated[
+        str | None, typer.Option(help="The token a margin is compared with, as text or #ID.")
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="margin of --answer over --versus, log-probability of --answer, or divergence from the "
+            "unedited run."
+        ),
+    ] = "margin",
+    readers: Annotated[
+        str | None,
+        typer.Option(help="Which queries see the edits: how many of the last, or positions 4-9."),
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="All edits at once, of several layers too.")
+    ] = False,
     model: Model = "embedded",
     prompt: Prompt = None,
     prompt_file: PromptFile = None,
@@ -181,30 +201,26 @@ def execute(
 ) -> None:
     """Execute edits on the model and show predicted effect, executed effect and local error.
 
-    Each edit runs on its own, from the untouched prefix. The local error is the distance of the executed
-    write from the exact one, beside the bound that float32 rounding allows.
+    Each edit runs on its own, from the untouched prefix, or all of them --together. The local error is the
+    distance of the executed write from the exact one, beside the bound that float32 rounding allows. The
+    last query sees an edit; with --readers several do, and for an answer of several tokens all that predict
+    it: then the prediction adds up what each of them contributes, and the local error is the largest one.
 
     Example: `finite-calculus execute --model smollm2-135m-instruct --prompt "The capital of France is"
-    --answer " Paris" --versus " London" --edit odds:20:3:64 --edit delete:20:3`
+    --answer " Paris" --versus " London" --edit odds:20:3:64 --edit 'delete:20:" France"'`
     """
-    from finite_calculus.search import execute_rows, score as score_edits
-    from finite_calculus.search.specs import parse_edit
+    from finite_calculus.cli import counterfactuals
 
     question = Question(
         model, prompt, prompt_file, chat, answer, versus, "all", device, quiet, json_file, curvature
     )
-    with captured(question) as (instrument, capture):
-        edits = [or_refuse(lambda text=text: parse_edit(text, capture)) for text in edit]
-        table = or_refuse(lambda: score_edits(capture, edits, tokenizer=instrument.tokenizer))
-        done = execute_rows(instrument, table, range(len(table)), quiet=quiet)
-    print(headline(question, capture))
-    by_row = {item.row.index: item for item in done}
-    show_rows(f"{len(done)} executed", table.rows(), by_row, names=edit)
-    rows = [
-        row_entry(row, by_row) | {"edit": text}
-        for row, text in zip(table.rows(), edit, strict=True)
-    ]
-    save_json(json_file, described(question, capture, rows=rows))
+    counterfactuals.check(objective, answer, versus, readers, together, curvature)
+    if together:
+        counterfactuals.execute_together(question, edit)
+    elif objective != "margin" or readers is not None:
+        counterfactuals.execute_passage(question, edit, objective, readers)
+    else:
+        counterfactuals.execute_each(question, edit)
 
 
 def _side(towards: str) -> "Side":

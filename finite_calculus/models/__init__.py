@@ -39,7 +39,18 @@ from finite_calculus.models.features import (
 )
 from finite_calculus.models.layer import LayerBank as LayerBank, LayerCapture as LayerCapture
 from finite_calculus.models.margins import Margin as Margin
+from finite_calculus.models.objectives import (
+    Divergence as Divergence,
+    LogProbability as LogProbability,
+    Objective as Objective,
+    OfLogits as OfLogits,
+)
 from finite_calculus.models.outcomes import Execution as Execution, Outcome as Outcome
+from finite_calculus.models.passage import (
+    Passage as Passage,
+    PassagePrediction as PassagePrediction,
+)
+from finite_calculus.models.passage_runs import PassageOutcome as PassageOutcome
 from finite_calculus.models.predict import (
     Prediction as Prediction,
     increments as increments,

@@ -21,8 +21,12 @@ from finite_calculus.models.edits import Edit, Edits
 from finite_calculus.models.execute import Path, execute
 from finite_calculus.models.generate import installed_edits, installed_rows
 from finite_calculus.models.install import Installation, check_installed
+from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import margin, prompt_ids
+from finite_calculus.models.objectives import LogProbability, as_objective, log_probability
 from finite_calculus.models.outcomes import Execution
+from finite_calculus.models.passage import Passage, second_order, take_passage
+from finite_calculus.models.passage_runs import PassageOutcome, execute_passage
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
@@ -45,7 +49,7 @@ class Instrument:
         self._restore = weakref.finalize(self, installation.remove)
         self._restore.atexit = False
         self._probed: tuple[ProbedRotary, ...] | None = None
-        self._prefixes: OrderedDict[bytes, Prefix] = OrderedDict()
+        self._prefixes: OrderedDict[tuple[int, bytes], Prefix] = OrderedDict()
 
     def __enter__(self) -> "Instrument":
         """The instrument, which the end of the block closes."""
@@ -94,10 +98,22 @@ class Instrument:
                 f"`curvature` must be a number of directions, 0 for none; got {curvature!r}."
             )
         chosen = _chosen_layers(layers, len(self.support.sites))
-        config = self.model.config.get_text_config(decoder=True)
-        vocabulary = config.vocab_size
+        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
         answer_margin = margin(answer, versus, vocabulary=vocabulary, tokenizer=self.tokenizer)
+        ids = self._ids(prompt)
+        return take_capture(
+            self.prompt(ids), self.probed, answer_margin, chosen, curvature=curvature
+        )
+
+    def _ids(self, prompt: str | Sequence[int] | Tensor) -> Tensor:
+        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
         ids = prompt_ids(prompt, vocabulary=vocabulary, tokenizer=self.tokenizer)
+        self._check_length(ids)
+        return ids
+
+    def _check_length(self, ids: Tensor) -> None:
+        """Require ids that the model has positions and frequencies for."""
+        config = self.model.config.get_text_config(decoder=True)
         context = getattr(config, "max_position_embeddings", None)
         if context is not None and ids.shape[0] > context:
             raise ValueError(
@@ -110,9 +126,6 @@ class Instrument:
                 f"`prompt` must not be longer than {limit} tokens, where this model switches its "
                 f"rotary frequencies; it has {ids.shape[0]}. Keys on both sides would not compare."
             )
-        return take_capture(
-            self.prompt(ids), self.probed, answer_margin, chosen, curvature=curvature
-        )
 
     def execute(
         self,
@@ -126,7 +139,7 @@ class Instrument:
     ) -> Execution:
         """Execute counterfactuals natively, each from the untouched prefix (see `execute`)."""
         prompt = self.prompt(capture.ids)
-        _check_same_model(capture, prompt.prefix)
+        _check_same_model(capture.layers, prompt.prefix)
         return execute(
             prompt, capture, edits, batch=batch, path=path, keep_logits=keep_logits, quiet=quiet
         )
@@ -136,15 +149,57 @@ class Instrument:
     ) -> tuple[SeveralOutcome, ...]:
         """Execute counterfactuals that may edit several layers at once (see `models.several`)."""
         prompt = self.prompt(capture.ids)
-        _check_same_model(capture, prompt.prefix)
+        _check_same_model(capture.layers, prompt.prefix)
         return execute_several(prompt, capture, counterfactuals)
+
+    def passage(
+        self,
+        prompt: str | Sequence[int] | Tensor,
+        objective: Any,
+        *,
+        readers: int | range | None = None,
+        layers: Sequence[int] | None = None,
+    ) -> Passage:
+        """Capture the queries that see an edit, and what an objective makes of them (see `models.passage`).
+
+        `readers` are the positions of the queries that see edits, or how many of the last ones; by default
+        those that the objective reads. With `LogProbability` the prompt is followed by its answer, but for
+        the answer's last token.
+        """
+        chosen = _chosen_layers(layers, len(self.support.sites))
+        objective = as_objective(objective)
+        ids = self._ids(prompt)
+        if isinstance(objective, LogProbability):
+            ids = torch.cat([ids, ids.new_tensor(objective.answer[:-1])])
+            self._check_length(ids)
+        seen = _readers(readers, objective.queries, ids.shape[0])
+        queries = ids.shape[0] - min(seen.start, ids.shape[0] - objective.queries)
+        return take_passage(self.prompt(ids, queries=queries), self.probed, objective, seen, chosen)
+
+    def log_probability(self, answer: str | Sequence[int]) -> LogProbability:
+        """The log-probability of an answer of several tokens, given as text or ids, as an objective."""
+        config = self.model.config.get_text_config(decoder=True)
+        return log_probability(answer, vocabulary=config.vocab_size, tokenizer=self.tokenizer)
+
+    def execute_passage(
+        self, passage: Passage, edits: Sequence[Edits], *, batch: int = 16, quiet: bool = True
+    ) -> tuple[PassageOutcome, ...]:
+        """Execute counterfactuals that the passage's readers see (see `models.passage_runs`)."""
+        prompt = self.prompt(passage.ids, queries=passage.ids.shape[0] - passage.start)
+        _check_same_model([captures[0] for captures in passage.layers], prompt.prefix)
+        return execute_passage(prompt, passage, edits, batch=batch, quiet=quiet)
+
+    def second_order(self, passage: Passage, edits: Edits) -> float:
+        """The second-order term of one counterfactual of a passage, by two backward passes more."""
+        prompt = self.prompt(passage.ids, queries=passage.ids.shape[0] - passage.start)
+        return second_order(prompt, passage, passage.predict(edits))
 
     def second_terms(
         self, capture: Capture, writes: Mapping[int, Float[Tensor, "_ model"]]
     ) -> dict[int, Float[Tensor, " writes"]]:
         """½ ΔoᵀHΔo of writes by layer, downstream of a capture (see `models.second_order`)."""
         prompt = self.prompt(capture.ids)
-        _check_same_model(capture, prompt.prefix)
+        _check_same_model(capture.layers, prompt.prefix)
         return second_terms(prompt, capture.margin, writes)
 
     def installed(
@@ -166,17 +221,17 @@ class Instrument:
         """Token indices of a text inside a prompt."""
         return span(prompt, text, self.tokenizer, occurrence=occurrence)
 
-    def prompt(self, ids: Tensor) -> PreparedPrompt:
-        """The model with the prefix of a prompt, ready to run its last token."""
-        return PreparedPrompt(self.model, self.support.sites, self.prefix(ids))
+    def prompt(self, ids: Tensor, *, queries: int = 1) -> PreparedPrompt:
+        """The model with the prefix of a prompt, ready to run its last token, or its last `queries`."""
+        return PreparedPrompt(self.model, self.support.sites, self.prefix(ids, queries=queries))
 
-    def prefix(self, ids: Tensor) -> Prefix:
+    def prefix(self, ids: Tensor, *, queries: int = 1) -> Prefix:
         """The prefix cache of a prompt: the last few are kept, others computed again."""
         self._check_attached()
-        key = ids.cpu().numpy().tobytes()
+        key = (queries, ids.cpu().numpy().tobytes())
         if key not in self._prefixes:
             device = next(self.model.parameters()).device
-            self._prefixes[key] = prepare_prefix(self.model, ids.to(device))
+            self._prefixes[key] = prepare_prefix(self.model, ids.to(device), queries=queries)
             while len(self._prefixes) > _PREFIXES:
                 self._prefixes.popitem(last=False)
         self._prefixes.move_to_end(key)
@@ -224,11 +279,24 @@ def _chosen_layers(layers: Sequence[int] | None, count: int) -> list[int]:
     return sorted(set(chosen))
 
 
-def _check_same_model(capture: Capture, prefix: Prefix) -> None:
+def _readers(readers: int | range | None, read: int, tokens: int) -> range:
+    """Positions of the queries that see edits: consecutive, and with a token before them."""
+    seen = readers
+    if seen is None or (isinstance(seen, int) and not isinstance(seen, bool)):
+        seen = range(tokens - (read if seen is None else seen), tokens)
+    if not isinstance(seen, range) or seen.step != 1 or not 1 <= seen.start < seen.stop <= tokens:
+        raise ValueError(
+            f"`readers` must be consecutive positions in 1..{tokens - 1}, as range(4, 7), or how many of "
+            f"the last queries see edits; got {readers!r}. Position 0 has nothing before it to read."
+        )
+    return seen
+
+
+def _check_same_model(layers: Sequence[LayerCapture], prefix: Prefix) -> None:
     """Require that a capture, perhaps loaded from a file, belongs to the attached model."""
-    for layer in capture.layers:
+    for layer in layers:
         stored = prefix.layers[layer.layer].keys if layer.layer < len(prefix.layers) else None
-        if stored is None or not torch.equal(stored[0].cpu(), layer.keys[:, :-1]):
+        if stored is None or not torch.equal(stored[0].cpu(), layer.keys[:, : -prefix.queries]):
             raise ValueError(
                 f"`capture` must come from the attached model; the keys of layer {layer.layer} are "
                 f"not those that it computes. Capture again with this model."

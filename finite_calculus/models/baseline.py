@@ -5,11 +5,11 @@ The control of an edited row is therefore the same row of an unedited batch of t
 computed once per prompt and size, and serves resumption from any layer too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -20,6 +20,21 @@ from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
 from finite_calculus.models.words import short_repr
+
+
+@runtime_checkable
+class BlockState(Protocol):
+    """What a block handed on."""
+
+    @property
+    def state(self) -> Tensor:
+        """The residual stream."""
+        ...
+
+    @property
+    def others(self) -> int | None:
+        """How many things came with it, if it was in a tuple."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +82,7 @@ def batch_baseline(prompt: PreparedPrompt, rows: int) -> BatchBaseline:
 
 @contextmanager
 def skipping(
-    sites: tuple[Site, ...], layers: tuple[LayerBaseline, ...], *, rows: int | None = None
+    sites: tuple[Site, ...], layers: Sequence[BlockState], *, rows: int | None = None
 ) -> Iterator[None]:
     """Let blocks hand on the state of an unedited batch instead of computing it.
 
@@ -85,7 +100,7 @@ def skipping(
         yield
 
 
-def _repeat_state(layer: LayerBaseline, rows: int | None, *args: Any, **kw: Any) -> Any:
+def _repeat_state(layer: BlockState, rows: int | None, *args: Any, **kw: Any) -> Any:
     """The forward of a skipped block: what it returned in the unedited batch, whatever comes in."""
     state = layer.state if rows is None else layer.state.expand(rows, -1, -1)
     return state if layer.others is None else (state, *[None] * layer.others)

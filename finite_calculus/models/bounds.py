@@ -21,7 +21,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.models.kernels import Kernels
-from finite_calculus.models.layer import LayerBank, LayerCapture, head_products, repeat_groups
+from finite_calculus.models.layer import (
+    LayerBank,
+    LayerCapture,
+    by_groups_of,
+    head_products,
+    repeat_groups,
+)
 from finite_calculus.models.query_bounds import (
     query_error as query_error,
     rotation_error as rotation_error,
@@ -224,7 +230,8 @@ def _edited_products(
     layer: LayerCapture, bank: LayerBank, kernels: Kernels | None, own: Spread
 ) -> Spread:
     """Roundings of q·k of a bank whose query is the layer's `own`: new only where keys are."""
-    edited = (bank.keys != layer.keys).any(-1).any(0).nonzero().squeeze(-1)
+    keys = by_groups_of(bank.keys, layer.keys)
+    edited = (bank.keys != keys).any(-1).any(0).nonzero().squeeze(-1)
     part = _product_spread(bank, kernels, columns=edited)
     return Spread(
         own.sure.index_copy(-1, edited, part.sure), own.square.index_copy(-1, edited, part.square)

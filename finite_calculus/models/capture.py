@@ -53,14 +53,18 @@ class Capture:
         """From 0 to the position of the query, the last token."""
         return range(self.ids.shape[0])
 
+    @property
+    def numbers(self) -> list[int]:
+        """The captured layers by their indices in the model."""
+        return [layer.layer for layer in self.layers]
+
     def layer(self, layer: int) -> LayerCapture:
         """The capture of one layer, by its index in the model."""
         for candidate in self.layers:
             if candidate.layer == layer:
                 return candidate
-        numbers = [candidate.layer for candidate in self.layers]
         raise ValueError(
-            f"`layer` must be one of the captured layers {numbers}; got {layer}. "
+            f"`layer` must be one of the captured layers {self.numbers}; got {layer}. "
             f"Name it in `layers` when capturing."
         )
 
@@ -99,7 +103,8 @@ def take_capture(
     prefix.baselines.setdefault(1, recorder.baseline(row))
     with torch.no_grad():
         layer_captures = [
-            _layer(sites[i], probed[i], recorder, gradients, prefix.ids.shape[0]) for i in layers
+            layer_capture(sites[i], probed[i], recorder, gradients, prefix.ids.shape[0])
+            for i in layers
         ]
         for layer in layer_captures:
             check_replay(layer)
@@ -128,13 +133,14 @@ def check_replay(layer: LayerCapture) -> None:
         )
 
 
-def _layer(
+def layer_capture(
     site: Site,
     probed: ProbedRotary,
     recorder: Recorder,
     gradients: dict[tuple[str, int], Tensor],
     tokens: int,
 ) -> LayerCapture:
+    """What the recorder saw of one layer at the last query."""
     call, i = recorder.calls[site.layer], site.layer
     heads, count = call.query.shape[1], call.key.shape[2]
     projection, bias = projection_weights(site.projection, heads)
@@ -151,14 +157,14 @@ def _layer(
         query=stored_copy(call.query[0, :, -1]),
         keys=stored_copy(call.key[0]),
         values=stored_copy(call.value[0]),
-        attended=_attended(call, count),
+        attended=attended_keys(call, count),
         sinks=None if sinks is None else stored_copy(sinks.reshape(-1)),
         output=stored_copy(recorder.outputs[i][0, -1]).reshape(heads, -1),
-        write=stored_copy(recorder.writes[i].reshape(-1)),
+        write=stored_copy(_last(recorder.writes[i])),
         output_projection=projection,
         output_bias=bias,
         gradient_output=stored_copy(gradients["output", i][0, -1]).reshape(heads, -1),
-        gradient_write=stored_copy(gradients["write", i].reshape(-1)),
+        gradient_write=stored_copy(_last(gradients["write", i])),
         rotary=probed.rotary,
         rotary_scaling=probed.scaling,
         switch=probed.limit,
@@ -171,11 +177,16 @@ def _layer(
     return with_query_weights(site, layer, recorder.inputs.get(i))
 
 
-def _attended(call: AttentionCall, count: int) -> Tensor:
-    """The attended set from the additive mask, which may hold nothing between 0 and the minimum."""
+def _last(writes: Tensor) -> Tensor:
+    """The write of the last query, whether or not the module kept the dimensions before it."""
+    return writes.reshape(-1, writes.shape[-1])[-1]
+
+
+def attended_keys(call: AttentionCall, count: int, query: int = -1) -> Tensor:
+    """A query's attended set from the additive mask, which may hold nothing between 0 and the minimum."""
     if call.mask is None:
         return torch.ones(count, dtype=torch.bool)
-    row = call.mask[0, :, -1, :count].detach().cpu()
+    row = call.mask[0, :, query, :count].detach().cpu()
     lowest = torch.finfo(row.dtype).min
     admitted, excluded = row == 0, row <= lowest / 2
     if not bool((admitted | excluded).all()) or not bool((admitted == admitted[:1]).all()):

@@ -9,7 +9,7 @@ of the unedited batch. "shared" (`finite_calculus.models.shared`) is the fast on
 by rounding and is held to them by the preflight.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, get_args
 
@@ -23,7 +23,7 @@ from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.outcomes import Execution, Outcome
 from finite_calculus.models.prompt import PreparedPrompt
-from finite_calculus.models.session import AttentionCall, Session, active, by_module
+from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.shared import run_shared
 from finite_calculus.models.support import Site
 from finite_calculus.models.words import progress_bar
@@ -47,10 +47,12 @@ def execute(
     """
     _check_options(batch, path)
     counterfactuals = as_counterfactuals(edits)
+    if path == "shared":
+        _check_shared(counterfactuals)
     outcomes: dict[int, Outcome] = {}
     total = len(counterfactuals)
     with progress_bar(total, quiet=quiet, title="execute", unit="edit") as progress:
-        for layer, numbers, rows in _batches(counterfactuals, batch):
+        for layer, numbers, rows in batches(counterfactuals, batch):
             chunk = [counterfactuals[number] for number in numbers]
             if path == "shared":
                 results = run_shared(prompt, capture, layer, chunk, keep_logits=keep_logits)
@@ -64,7 +66,7 @@ def execute(
     return Execution(tuple(outcomes[number] for number in range(len(counterfactuals))))
 
 
-def _batches(
+def batches(
     counterfactuals: Sequence[tuple[Edit, ...]], batch: int
 ) -> Iterator[tuple[int, list[int], int]]:
     """Layer, numbers of the counterfactuals and rows of each batch; one size for all of a layer."""
@@ -75,16 +77,31 @@ def _batches(
             yield layer, numbers[start : start + rows - 1], rows
 
 
-def _check_options(batch: int, path: str) -> None:
+def check_batch(batch: int) -> None:
+    """Require room for a control and an edited row."""
     if batch < 2:
         raise ValueError(
             f"`batch` must be at least 2, a control and an edited row; got {batch}. "
             f"The control has to sit in the batch that it controls."
         )
+
+
+def _check_options(batch: int, path: str) -> None:
+    check_batch(batch)
     if path not in get_args(Path):
         raise ValueError(
             f"`path` must be an execution path, one of {', '.join(get_args(Path))}; got {path!r}."
         )
+
+
+def _check_shared(counterfactuals: Sequence[tuple[Edit, ...]]) -> None:
+    """Rows of the shared path have one key and value for the heads of a group."""
+    for edit in (edit for several in counterfactuals for edit in several):
+        if edit.heads is not None and not edit.by_score:
+            raise ValueError(
+                f"`path` must be resumed or whole for keys and values of some heads alone; got shared with "
+                f"{type(edit).__name__} of heads {edit.heads}."
+            )
 
 
 def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBank) -> None:
@@ -102,6 +119,32 @@ def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBa
     )
     if not torch.equal(bank.query, layer.query):
         call.query[row, :, -1] += (bank.query - layer.query).to(device)
+
+
+def attend_edited(
+    site: Site, call: AttentionCall, edited: Mapping[int, tuple[LayerCapture, LayerBank]]
+) -> Tensor:
+    """y of a call whose rows, those named, read an edited bank of their layer.
+
+    A bank with keys for every head runs in as many passes as a group has heads, each head's own in one of
+    them; a pass gives the y of the heads whose keys it had.
+    """
+    groups = call.key.shape[1]
+    members = call.query.shape[1] // groups
+    apart = any(bank.keys.shape[0] != groups for _, bank in edited.values())
+    outputs = []
+    for member in range(members if apart else 1):
+        own = writable(call)
+        for row, (layer, bank) in edited.items():
+            apply_bank(own, row, layer, bank.of_member(member, groups))
+        output, _ = site.eager(site.module, own.query, own.key, own.value, own.mask, **own.options)
+        outputs.append(output)
+    if not apart:
+        return outputs[0]
+    # (passes, rows, queries, groups, members, width): pass m holds the y of each group's member m.
+    shape = outputs[0].shape
+    passes = torch.stack(outputs).unflatten(3, (groups, members))
+    return torch.stack([passes[m, ..., m, :] for m in range(members)], -2).reshape(shape)
 
 
 def writable(call: AttentionCall) -> AttentionCall:
@@ -135,13 +178,14 @@ def _run_batch(
     tensors: dict[str, Tensor] = {}
     kernels: list[Kernels | None] = []
 
-    def edit(where: Site, call: AttentionCall) -> AttentionCall:
-        if where is not site:
-            return call
-        edited = writable(call)
-        for row, (own, bank) in enumerate(zip(layers, banks, strict=True), start=1):
-            apply_bank(edited, row, own, bank)
-        return edited
+    edited = dict(enumerate(zip(layers, banks, strict=True), start=1))
+
+    def attend(where: Site, call: AttentionCall) -> Tensor:
+        if where is site:
+            return attend_edited(site, call, edited)
+        return where.eager(
+            where.module, call.query, call.key, call.value, call.mask, **call.options
+        )[0]
 
     def observe(where: Site, call: AttentionCall, output: Tensor) -> Tensor:
         if where is site:
@@ -156,7 +200,8 @@ def _run_batch(
         stack.enter_context(torch.no_grad())
         if resume:
             stack.enter_context(skipping(prompt.sites[:number], unedited.layers))
-        stack.enter_context(active(Session(by_module(prompt.sites), edit, observe)))
+        session = Session(by_module(prompt.sites), keep_call, observe, attend)
+        stack.enter_context(active(session))
         stack.callback(site.projection.register_forward_hook(write).remove)
         logits = prompt.run_last(rows=rows).cpu()
     margins = capture.margin.of(logits.double())

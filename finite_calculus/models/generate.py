@@ -16,7 +16,7 @@ from torch import Tensor
 
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, QueryEdit, edited_bank
-from finite_calculus.models.execute import apply_bank, writable
+from finite_calculus.models.execute import attend_edited
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
@@ -97,14 +97,9 @@ def _reader(banks_of: Callable[[int], Sequence[Banks]]):
         readers = min(queries, keys - layer.keys.shape[1] + 1)
         if readers < 1:
             return output
-        last = writable(_last_queries(call, rows, readers))
-        for place, row in enumerate(rows):
-            apply_bank(last, place, *banks[row][site.layer])
-        edited, _ = site.eager(
-            site.module, last.query, last.key, last.value, last.mask, **last.options
-        )
+        edited = {place: banks[row][site.layer] for place, row in enumerate(rows)}
         changed = output.clone()
-        changed[rows, -readers:] = edited
+        changed[rows, -readers:] = attend_edited(site, _last_queries(call, rows, readers), edited)
         return changed
 
     return observe

@@ -28,8 +28,8 @@ _STARTS = [(0, start) for start in range(4)] + [(start, 0) for start in range(1,
 class Kernels:
     """What one batch was computed with.
 
-    `rows` of the batch; `linear` for a projection that is an `nn.Linear` and not a Conv1D; `packed` if keys
-    and values reach their products without gaps; `threads` of the time.
+    `rows` of the batch, each of `queries` tokens; `linear` for a projection that is an `nn.Linear` and not a
+    Conv1D; `packed` if keys and values reach their products without gaps; `threads` of the time.
     On the shared path `patch` is how many columns the batch has apart, and `touched` which of them belong to
     this row; on the native paths it is None.
     """
@@ -40,21 +40,26 @@ class Kernels:
     threads: int
     patch: int | None = None
     touched: tuple[int, ...] = ()
+    queries: int = 1
 
     @classmethod
-    def of(cls, projection: nn.Module, rows: int, *, packed: bool) -> "Kernels | None":
+    def of(
+        cls, projection: nn.Module, rows: int, *, packed: bool, queries: int = 1
+    ) -> "Kernels | None":
         """The kernels of a batch whose write this module projects; None off the CPU."""
         weight = getattr(projection, "weight", None)
         if not isinstance(weight, Tensor) or weight.device.type != "cpu":
             return None
-        return cls(rows, isinstance(projection, nn.Linear), packed, torch.get_num_threads())
+        linear = isinstance(projection, nn.Linear)
+        return cls(rows, linear, packed, torch.get_num_threads(), queries=queries)
 
     @classmethod
     def of_call(cls, projection: nn.Module, call: AttentionCall) -> "Kernels | None":
         """Those of a native call; grouped keys are repeated for their heads, and a copy is packed."""
-        rows, heads = call.query.shape[:2]
+        rows, heads, queries = call.query.shape[:3]
         packed = call.key.is_contiguous() and call.value.is_contiguous()
-        return cls.of(projection, rows, packed=packed or heads != call.key.shape[1])
+        packed = packed or heads != call.key.shape[1]
+        return cls.of(projection, rows, packed=packed, queries=queries)
 
     def patched(self, columns: Tensor, keys: int) -> "Kernels":
         """Those of a row of the shared path with its columns of the patch; beyond `keys` is padding.
@@ -77,7 +82,9 @@ class Kernels:
         `edited` asks for those of edited keys alone, which the shared path multiplies apart.
         """
         if self.patch is None:
-            return _head_orders(self.rows, heads, 1, keys, width, True, self.packed, self.threads)
+            return _head_orders(
+                self.rows, heads, self.queries, keys, width, True, self.packed, self.threads
+            )
         members, prefix = heads // groups, max(1, keys - 1)
         apart = _head_orders(
             groups, self.rows, members, max(1, self.patch), width, True, self.packed, self.threads
@@ -97,7 +104,9 @@ class Kernels:
     def mixture_orders(self, heads: int, groups: int, keys: int, width: int) -> Orders | None:
         """Orders of Σpv over the keys; on the shared path over the prefix, and the own value after it."""
         if self.patch is None:
-            return _head_orders(self.rows, heads, 1, width, keys, False, self.packed, self.threads)
+            return _head_orders(
+                self.rows, heads, self.queries, width, keys, False, self.packed, self.threads
+            )
         queries = self.rows * heads // groups
         prefix = _head_orders(1, groups, queries, width, keys - 1, False, self.packed, self.threads)
         if prefix is None:
@@ -108,7 +117,8 @@ class Kernels:
 
     def write_orders(self, inputs: int, outputs: int, *, bias: bool) -> Orders | None:
         """Orders of y·W over the inputs; a bias is one more term, the last."""
-        return _projection_orders(self.rows, inputs, outputs, bias, self.linear, self.threads)
+        rows = self.rows * self.queries
+        return _projection_orders(rows, inputs, outputs, bias, self.linear, self.threads)
 
 
 def _united(*orders: Orders | None) -> Orders | None:

@@ -16,5 +16,5 @@ TOKEN_KINDS: tuple[Edit, ...] = (
     *(KeyShift.anywhere(sign * SHIFT, band) for band in BANDS for sign in (1, -1)),
 )
 
-# Their writes span those of the turned keys nearly as well, and are formed without an edited bank.
+# Their writes nearly span those of the turned keys too, and need no edited bank to be formed.
 DIRECTION_KINDS: tuple[Edit, ...] = TOKEN_KINDS[: len(MULTIPLIERS) + 2]

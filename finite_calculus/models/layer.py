@@ -24,6 +24,7 @@ Wrap = Callable[[Tensor], Tensor]
 class LayerBank:
     """Query, keys, values and additive score bias of one readout: what an edit changes.
 
+    Keys and values are those of groups, or of every head where an edit is of some heads alone.
     `changed` marks the key columns whose key or value an edit replaced, `removed` the deleted ones. A
     bank may hold a few columns of its layer only: `columns` names them, None means all.
     """
@@ -45,6 +46,13 @@ class LayerBank:
         if torch.equal(columns, self.columns):
             return torch.arange(len(columns))
         return torch.searchsorted(self.columns, columns)
+
+    def of_member(self, member: int, groups: int) -> "LayerBank":
+        """The bank with one key and value for each group: its own, or those of one member's head."""
+        if self.keys.shape[0] == groups:
+            return self
+        keys, values = (x.unflatten(0, (groups, -1))[:, member] for x in (self.keys, self.values))
+        return replace(self, keys=keys, values=values)
 
     def in_float64(self, wrap: Wrap) -> "LayerBank":
         """The same bank in float64, each tensor passed through `wrap`: `track` follows its rounding."""
@@ -195,3 +203,10 @@ def repeat_groups(
     """Each group's tensor once per head that reads it, in the order of the heads."""
     groups = values.shape[0]
     return values.unsqueeze(1).expand(-1, heads // groups, -1, -1).flatten(0, 1)
+
+
+def by_groups_of(
+    bank: Float[Tensor, "banked keys width"], tensor: Float[Tensor, "groups some width"]
+) -> Float[Tensor, "banked some width"]:
+    """Keys or values of groups as a bank holds them: of groups, or of every head."""
+    return tensor if tensor.shape[0] == bank.shape[0] else repeat_groups(tensor, bank.shape[0])

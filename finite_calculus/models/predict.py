@@ -14,7 +14,13 @@ from finite_calculus.deletion import deletion_response
 from finite_calculus.joint import JointResponse, decompose
 from finite_calculus.margin import project
 from finite_calculus.models.edits import Edits, edited_bank
-from finite_calculus.models.layer import LayerBank, LayerCapture, head_products, repeat_groups
+from finite_calculus.models.layer import (
+    LayerBank,
+    LayerCapture,
+    by_groups_of,
+    head_products,
+    repeat_groups,
+)
 from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.softcap import capped_change
 from finite_calculus.models.words import short_repr
@@ -90,12 +96,14 @@ def increments(layer: LayerCapture, bank: LayerBank) -> Increments:
 
     Under a softcap d is the change of the capped scores, which is not additive over bands.
     """
-    query, keys = layer.query.double(), layer.keys.double()
+    # An edit of some heads of a group gives every head keys and values of its own.
+    query, keys = layer.query.double(), by_groups_of(bank.keys, layer.keys).double()
+    own = by_groups_of(bank.values, layer.values).double()
     moved = bank.keys.double() - keys
     d = head_products(query, moved) + head_products(bank.query.double() - query, keys + moved)
     d = d * layer.scaling
     if layer.softcap is not None:
         d = capped_change(head_products(query, keys) * layer.scaling, d, layer.softcap)
     d = d + bank.bias.double()
-    values = repeat_groups(bank.values.double() - layer.values.double(), layer.heads)
+    values = repeat_groups(bank.values.double() - own, layer.heads)
     return Increments(null_sink(d, layer.sinks), null_sink(values, layer.sinks, dim=-2))

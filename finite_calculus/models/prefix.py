@@ -19,18 +19,19 @@ from finite_calculus.models.words import short_repr
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """Keys and values of all tokens but the last, and the unedited batches computed from them."""
+    """Keys and values of all tokens but the last `queries`, and the unedited batches computed from them."""
 
     __repr__ = short_repr
 
     ids: Tensor
     layers: tuple[DynamicLayer, ...]
     baselines: dict[int, Any] = field(default_factory=dict)
+    queries: int = 1
 
     @property
     def last(self) -> Tensor:
-        """The last token, as (1, 1)."""
-        return self.ids[-1:].unsqueeze(0)
+        """The tokens after the prefix, as (1, queries)."""
+        return self.ids[-self.queries :].unsqueeze(0)
 
     def cache(self, kind: "type[SharedLayer] | None" = None) -> Cache:
         """A fresh read-only view for one forward pass of the last token."""
@@ -87,11 +88,11 @@ class OwnLayer(SharedLayer):
         return key_states, value_states
 
 
-def prepare_prefix(model: PreTrainedModel, ids: Tensor) -> Prefix:
-    """Run all tokens but the last without a graph and keep their keys and values."""
-    cache = DynamicCache(config=model.config)
+def prepare_prefix(model: PreTrainedModel, ids: Tensor, *, queries: int = 1) -> Prefix:
+    """Run all tokens but the last `queries` without a graph and keep their keys and values."""
+    cache, first = DynamicCache(config=model.config), ids[:-queries].unsqueeze(0)
     with torch.no_grad():
-        model.base_model(input_ids=ids[:-1].unsqueeze(0), past_key_values=cache, use_cache=True)
+        model.base_model(input_ids=first, past_key_values=cache, use_cache=True)
     unknown = [
         type(layer).__name__ for layer in cache.layers if not isinstance(layer, DynamicLayer)
     ]
@@ -99,4 +100,5 @@ def prepare_prefix(model: PreTrainedModel, ids: Tensor) -> Prefix:
         raise ValueError(
             f"Every cache layer must hold keys and values; got {unknown[0]}. Not supported."
         )
-    return Prefix(ids, tuple(layer for layer in cache.layers if isinstance(layer, DynamicLayer)))
+    layers = tuple(layer for layer in cache.layers if isinstance(layer, DynamicLayer))
+    return Prefix(ids, layers, queries=queries)

@@ -46,7 +46,7 @@ def with_query_weights(site: Site, layer: LayerCapture, head_input: Tensor | Non
     bias = None if query.bias is None else query.bias.detach()[: heads * width]
     affine = replace(
         layer,
-        head_input=stored_copy(head_input.reshape(-1)),
+        head_input=stored_copy(head_input.reshape(-1, head_input.shape[-1])[-1]),
         query_weight=stored_copy(weight),
         query_bias=None if bias is None else stored_copy(bias.reshape(heads, width)),
     )

@@ -19,9 +19,13 @@ class PreparedPrompt:
 
     def run_last(self, *, rows: int = 1, kind: type[SharedLayer] = SharedLayer) -> Tensor:
         """Logits of the last token, (rows, vocabulary); every row reads the one prefix."""
+        return self.run_queries(rows=rows, kind=kind)[:, -1]
+
+    def run_queries(self, *, rows: int = 1, kind: type[SharedLayer] = SharedLayer) -> Tensor:
+        """Logits of all tokens after the prefix, (rows, queries, vocabulary)."""
         output = self.model(
-            input_ids=self.prefix.last.expand(rows, 1),
+            input_ids=self.prefix.last.expand(rows, -1),
             past_key_values=self.prefix.cache(kind),
             use_cache=True,
         )
-        return output.logits[:, -1]
+        return output.logits

@@ -15,11 +15,18 @@ from torch import Tensor
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, edited_bank
-from finite_calculus.models.execute import apply_bank, writable
+from finite_calculus.models.execute import attend_edited
 from finite_calculus.models.layer import LayerBank
 from finite_calculus.models.predict import Prediction, predict
 from finite_calculus.models.prompt import PreparedPrompt
-from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_output
+from finite_calculus.models.session import (
+    AttentionCall,
+    Session,
+    active,
+    by_module,
+    keep_call,
+    keep_output,
+)
 from finite_calculus.models.support import Site
 from finite_calculus.models.words import short_repr
 
@@ -89,19 +96,21 @@ def execute_several(
                 _check_upper(number, bank)
             banks.setdefault(number, {})[row] = bank
 
-    def edit(site: Site, call: AttentionCall) -> AttentionCall:
-        if site.layer not in banks:
-            return call
-        edited = writable(call)
-        for row, bank in banks[site.layer].items():
-            apply_bank(edited, row, capture.layer(site.layer), bank)
-        return edited
+    def attend(site: Site, call: AttentionCall) -> Tensor:
+        own = banks.get(site.layer, {})
+        if not own:
+            return site.eager(
+                site.module, call.query, call.key, call.value, call.mask, **call.options
+            )[0]
+        layer = capture.layer(site.layer)
+        return attend_edited(site, call, {row: (layer, bank) for row, bank in own.items()})
 
     unedited = batch_baseline(prompt, rows)
+    session = Session(by_module(prompt.sites), keep_call, keep_output, attend)
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(skipping(prompt.sites[: min(banks)], unedited.layers))
-        stack.enter_context(active(Session(by_module(prompt.sites), edit, keep_output)))
+        stack.enter_context(active(session))
         margins: Tensor = capture.margin.of(prompt.run_last(rows=rows).double().cpu())
     controls = capture.margin.of(unedited.logits.double().cpu())
     return tuple(SeveralOutcome(float(margins[r]), float(controls[r])) for r in range(1, rows))

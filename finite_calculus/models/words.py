@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 from tqdm.auto import tqdm
 
-_LISTED = 6
+_LISTED = 12
 
 
 def short_repr(self: Any) -> str:

@@ -7,7 +7,7 @@ Coefficients are formed in float64, vectors in float32: enough for directions an
 predicted effects come from `predict` and the search.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -80,17 +80,23 @@ def token_writes(
 
 
 def kind_writes(
-    prepared: TokenWrites, kinds: tuple[Edit, ...]
+    prepared: TokenWrites,
+    kinds: tuple[Edit, ...],
+    known: Mapping[int, Float[Tensor, "heads keys"]] | None = None,
 ) -> Float[Tensor, "kinds columns model"]:
-    """Writes of kinds of edits at the prepared columns; zero where a kind is not allowed."""
+    """Writes of kinds of edits at the prepared columns; zero where a kind is not allowed.
+
+    `known` are score increments that were formed before, by the place of their kind, of kinds that
+    leave the values as they are.
+    """
     layer = prepared.layer
     permitted = [(kind.allowed(layer) & layer.attended)[prepared.columns] for kind in kinds]
     writes = layer.write.new_zeros(len(kinds), len(prepared.columns), layer.write.shape[0])
-    scores: dict[int, Tensor] = {}
+    scores: dict[int, Tensor] = {n: each.double() for n, each in (known or {}).items()}
     for place, (kind, allowed) in enumerate(zip(kinds, permitted, strict=True)):
         if kind.removes:
             writes[place] = prepared.of_deletion()
-        elif bool(allowed.any()):
+        elif place not in scores and bool(allowed.any()):
             tokens = tuple((prepared.columns[allowed] + layer.first).tolist())
             change = _changes(prepared, kind.at(layer.layer, tokens))
             if change.values is None:

@@ -1,7 +1,6 @@
 """Figures of the calculus itself: nothing in them was measured on a model."""
 
 import math
-from importlib.resources import files
 
 from finite_calculus.harness.figures import Figure, Panel, Series
 

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ from finite_calculus.report.sources import (
 )
 from finite_calculus.report.texts import visible
 
-_PACKAGE = "finite_calculus.report"
-_ASSETS = files(_PACKAGE).joinpath("assets")
+_ASSETS = Path(__file__).with_name("assets")
 
 
 def write_report(sources: Sequence[Source], out: Path) -> int:
@@ -120,11 +118,11 @@ def _figure(figure: Any, owner: str) -> dict[str, str]:
 
 
 def _template() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
-        loader=PackageLoader(_PACKAGE, "assets"),
+        loader=FileSystemLoader(_ASSETS),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

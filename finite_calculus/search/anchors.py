@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 # Anchors are sought among so many times their number of the largest writes.
-_AMONG = 8
+_AMONG = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +36,30 @@ class LayerAnchors:
 def choose_anchors(
     rows: Int[Tensor, " rows"],
     writes: Float[Tensor, "rows model"],
+    norms: Float[Tensor, " rows"],
     *,
     residual: float,
     degree: int,
     count: int,
 ) -> LayerAnchors:
-    """At most `count` anchors among the largest writes of a layer, by pivoted Cholesky of their products."""
-    scaled = writes / residual if residual > 0 else writes
-    own = scaled.double().square().sum(-1) ** degree
+    """At most `count` anchors of a layer, by pivoted Cholesky of the covariance of its largest writes."""
+    unit = residual if residual > 0 else 1.0
+    own = (norms / unit) ** (2 * degree)
     rounding = degree * torch.finfo(writes.dtype).eps * float(own.max())
     largest = own.topk(min(_AMONG * count, len(rows))).indices
-    chosen = largest[
-        _pivots((scaled[largest] @ scaled[largest].T).double() ** degree, count, rounding)
-    ]
-    alike = (scaled @ scaled[chosen].T).double() ** degree
+    among = writes[largest]
+    chosen = largest[_pivots(_covariance(among, among, unit, degree), count, rounding)]
+    alike = _covariance(writes, writes[chosen], unit, degree)
     return LayerAnchors(rows, chosen, alike, own, rounding)
+
+
+def _covariance(
+    writes: Float[Tensor, "rows model"],
+    others: Float[Tensor, "some model"],
+    unit: float,
+    degree: int,
+) -> Float[Tensor, "rows some"]:
+    return ((writes @ others.T).double() / unit**2) ** degree
 
 
 def _pivots(form: Float[Tensor, "some some"], count: int, least: float) -> Int[Tensor, " pivots"]:

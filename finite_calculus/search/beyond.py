@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from finite_calculus.models.words import short_repr
 from finite_calculus.search.anchors import LayerAnchors
 
 
@@ -13,13 +12,11 @@ from finite_calculus.search.anchors import LayerAnchors
 class Calibrated:
     """What executed candidates say of all: `band` holds the executed effect at rate `level`.
 
-    `corrected` is the prediction with the next order as the executed anchors have it. `executed` is nan
-    where nothing was executed. `group` numbers the stratum of every row, `sampled` marks the rows that
-    were drawn at random from it. `scale` is how wrong `corrected` may well be. `trusted` rows
+    `corrected` is the prediction with the next order as the executed anchors have it, and `scale` how
+    wrong it may well be, up to a factor. `executed` is nan where nothing was executed. `group` numbers
+    the stratum of every row, `sampled` marks the rows that were drawn at random from it. `trusted` rows
     keep their sign within the band and have nothing else against them.
     """
-
-    __repr__ = short_repr
 
     corrected: Float[Tensor, " rows"]
     executed: Float[Tensor, " rows"]
@@ -41,8 +38,6 @@ class Downstream:
     curvature along the directions. `scale` is how wrong a prediction may well be, up to a factor that
     execution finds. `anchors` are the candidates to execute first, to learn the next order from.
     """
-
-    __repr__ = short_repr
 
     size: Float[Tensor, " rows"]
     scale: Float[Tensor, " rows"]

@@ -129,7 +129,11 @@ def _calibrated(
     )
     enough = settled.missed <= 1 - table.calibrated.level
     stopped: Stop = "calibrated" if enough else "budget"
-    return replace(_verification(rows, count, towards, stopped, budget), missed=settled.missed)
+    return replace(
+        _verification(rows, count, towards, stopped, budget),
+        missed=settled.missed,
+        spent=settled.spent,
+    )
 
 
 def certified_top(table: ScoreTable, count: int, *, towards: Side = "either") -> bool:

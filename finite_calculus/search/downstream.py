@@ -5,6 +5,7 @@ how wrong the prediction may well be, and which candidates are worth executing t
 (`anchors`). Derivatives at the baseline see no cliff at a distance; execution does.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -12,20 +13,24 @@ import torch
 from finite_calculus.models import Capture
 from finite_calculus.search.anchors import choose_anchors
 from finite_calculus.search.beyond import Downstream
+from finite_calculus.search.block import Block
 from finite_calculus.search.table import ScoreTable
 from finite_calculus.search.writes import layer_writes
 
-# One in so many candidates of a layer is an anchor.
-ANCHOR_SHARE = 40
+# One in so many candidates of a layer is an anchor, and at least a few.
+ANCHOR_SHARE, LEAST_ANCHORS = 40, 8
 
 
-def with_downstream(table: ScoreTable) -> ScoreTable:
-    """The table with sizes and anchors of its writes and, if its capture has curvature, the second order."""
+def with_downstream(table: ScoreTable, blocks: Sequence[Block] = ()) -> ScoreTable:
+    """The table with sizes and anchors of its writes and, if its capture has curvature, the second order.
+
+    `blocks` are what the table was scored from, if that is at hand: it saves forming increments again.
+    """
     capture, first = table.capture, table.effect.double()
     bend = capture.curvature
     size, term, outside, missing = (torch.zeros_like(first) for _ in range(4))
     anchors = []
-    for part in layer_writes(capture, table.parts):
+    for part in layer_writes(capture, table.parts, blocks):
         number, residual, writes = part.layer.layer, part.layer.residual or 0.0, part.writes
         norm = torch.linalg.vector_norm(writes, dim=-1).double()
         size[part.rows] = norm / residual
@@ -38,9 +43,10 @@ def with_downstream(table: ScoreTable) -> ScoreTable:
             choose_anchors(
                 part.rows,
                 writes,
+                norm,
                 residual=residual,
                 degree=2 if bend is None else 3,
-                count=-(-len(part.rows) // ANCHOR_SHARE),
+                count=max(LEAST_ANCHORS, -(-len(part.rows) // ANCHOR_SHARE)),
             )
         )
     # What the highest known order leaves open, as large as that order times the size.

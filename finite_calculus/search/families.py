@@ -43,6 +43,14 @@ class Family:
                 f"`kinds` must act on each token by itself (by_column); {whole[0]} does not. "
                 f"Score such edits as a list."
             )
+        parts = [
+            kind for kind in self.kinds if kind.heads is not None and not isinstance(kind, Odds)
+        ]
+        if parts:
+            raise ValueError(
+                f"`kinds` must act on all heads, but for Odds; {type(parts[0]).__name__} names heads "
+                f"{parts[0].heads}. Score such edits as a list."
+            )
         if self.width < 1:
             raise ValueError(f"`width` must be at least 1 token; got {self.width}.")
         if self.places is not None and not all(len(set(p)) == len(p) > 0 for p in self.places):

@@ -43,7 +43,7 @@ class PreparedSearch:
     def score(self) -> ScoreTable:
         """The table of all candidates."""
         parts = [Part.of_block(block, effects_of(block)) for block in self.blocks]
-        return _bent(table_of(self.capture, parts, tokenizer=self.tokenizer))
+        return _bent(table_of(self.capture, parts, tokenizer=self.tokenizer), self.blocks)
 
 
 def score(
@@ -81,9 +81,9 @@ def prepare_search(
     return PreparedSearch(capture, chosen, tuple(blocks), tokenizer)
 
 
-def _bent(table: ScoreTable) -> ScoreTable:
+def _bent(table: ScoreTable, blocks: Sequence[Block] = ()) -> ScoreTable:
     """With the second order, if the capture has curvature."""
-    return table if table.capture.curvature is None else with_downstream(table)
+    return table if table.capture.curvature is None else with_downstream(table, blocks)
 
 
 def _blocks(stack: Stack, family: Family, wrap: Wrap) -> list[Block]:

@@ -1,49 +1,76 @@
 """Edits, tokens and layers written as text, as the commands take them.
 
-An edit is KIND:LAYER:TOKENS[:AMOUNT], as in odds:18:79:64, delete:3:5-8 or fast:7:12:-16. Tokens are
-indices and ranges, 5,7-9.
+An edit is KIND:LAYER[.HEADS]:TOKENS[:AMOUNT], as in odds:18:79:64, delete:3:5-8, fast:7:12:-16 or
+value:20.0,4:"of France":0. Tokens and heads are indices and ranges, 5,7-9; tokens may be a text of the prompt
+in double quotes.
 """
 
-from finite_calculus.models import Capture, Edit
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from finite_calculus.models import Capture, Edit, Passage
 from finite_calculus.models.edits import Tokens, registered_edits
 from finite_calculus.search.steering import Request
 
-FORM = "KIND:LAYER:TOKENS[:AMOUNT]"
+FORM = "KIND:LAYER[.HEADS]:TOKENS[:AMOUNT]"
+_EDIT = re.compile(r'([^:]+):([^:]+):("[^"]*"|[^":]*)(?::([^:]*))?')
 
 
-def parse_edit(text: str, capture: Capture) -> Edit:
-    """The edit of a specification such as odds:18:79:64."""
-    word, *fields = text.split(":")
+def parse_edit(
+    text: str, capture: Capture | Passage, *, find: Callable[[str], Tokens] | None = None
+) -> Edit:
+    """The edit of a specification such as odds:18:79:64; `find` gives the tokens of a text in quotes."""
+    parts = _EDIT.fullmatch(text)
+    word, place, tokens, amount = parts.groups() if parts else (None, "", "", None)
     edit = next((edit for edit in registered_edits() if word in edit.words), None)
-    if edit is None or len(fields) != 2 + edit.amount:
+    if word is None or edit is None or (amount is not None) != edit.amount:
         counted, bare = _words(amount=True), _words(amount=False)
         raise ValueError(
             f"An edit must be {FORM} with KIND one of {', '.join(counted + bare)}; AMOUNT is left out "
             f"for {', '.join(bare)} alone; got {text!r}. For example odds:18:79:64."
         )
-    layer = capture.layer(_number("LAYER", fields[0], text)).layer
-    template = edit.from_text(word, _amount(fields[2], text) if edit.amount else None)
-    return template.at(layer, parse_numbers(fields[1], limit=len(capture.ids)))
+    number, dot, heads = place.partition(".")
+    layer = _number("LAYER", number, text)
+    template = edit.from_text(word, None if amount is None else _amount(amount, text))
+    if dot:
+        template = replace(template, heads=_parse(heads, text))
+    return template.at(layer, _tokens(tokens, len(capture.ids), find))
+
+
+def _tokens(text: str, limit: int, find: Callable[[str], Tokens] | None) -> Tokens:
+    """Token indices, or those of a text in quotes."""
+    if not text.startswith('"'):
+        return parse_numbers(text, limit=limit)
+    if find is None:
+        raise ValueError(f"TOKENS as text need the prompt as text; got {text}. Pass indices.")
+    return find(text[1:-1])
 
 
 def edit_help() -> str:
     """How edits are written, in one sentence, from the edits that there are."""
     counted, bare = ", ".join(_words(amount=True)), ", ".join(_words(amount=False))
-    return f"{FORM}, repeatable: {counted} with an amount, or {bare}."
+    return f'{FORM}, repeatable: {counted} with an amount, or {bare}; TOKENS may be "text".'
 
 
 def parse_numbers(text: str, *, limit: int) -> Tokens:
     """Numbers and ranges such as 5,7-9, each below `limit`."""
-    numbers: list[int] = []
-    for piece in text.split(","):
-        first, dash, last = piece.strip().partition("-")
-        start = _number("A number", first, text)
-        numbers += range(start, _number("A number", last, text) + 1) if dash else [start]
+    numbers = _parse(text, text)
     wrong = [number for number in numbers if not 0 <= number < limit]
     if wrong or not numbers:
         raise ValueError(
             f"Numbers must lie in 0..{limit - 1}; got {text!r}. Write them as in 5,7-9."
         )
+    return numbers
+
+
+def _parse(text: str, whole: str) -> tuple[int, ...]:
+    """Numbers and ranges, each once."""
+    numbers: list[int] = []
+    for piece in text.split(","):
+        first, dash, last = piece.strip().partition("-")
+        start = _number("A number", first, whole)
+        numbers += range(start, _number("A number", last, whole) + 1) if dash else [start]
     return tuple(dict.fromkeys(numbers))
 
 

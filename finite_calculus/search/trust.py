@@ -38,9 +38,9 @@ def calibrate(
 ) -> ScoreTable:
     """The table with a calibrated band and `trusted` for every row, from about `count` executions.
 
-    Those are the sample; the anchors of the table are executed besides, one in 40 of its rows. `extremes`
-    counts the largest writes beyond the size of their residual stream that are executed too. Neither
-    takes part in the calibration, which needs rows drawn at random.
+    Those are the sample; the anchors of the table are executed besides, about one in 40 of its rows.
+    `extremes` counts the largest writes beyond the size of their residual stream that are executed too.
+    Neither takes part in the calibration, which needs rows drawn at random.
     """
     if count < 1:
         raise ValueError(f"`count` must be at least 1 execution; got {count}.")

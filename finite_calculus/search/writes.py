@@ -4,7 +4,7 @@ Writes are formed in float32 and not kept beyond their layer. Predicted effects 
 evaluator; only what is known of the writes beyond their effects comes from here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from finite_calculus.models import Capture, Edit, LayerCapture, edited_bank, increments
 from finite_calculus.models.writes import kind_writes, token_writes
+from finite_calculus.search.block import Block
 from finite_calculus.search.table import Part, places_of
 from finite_calculus.sparse import prepare
 
@@ -27,15 +28,22 @@ class LayerWrites:
     writes: Float[Tensor, "rows model"]
 
 
-def layer_writes(capture: Capture, parts: tuple[Part, ...]) -> Iterator[LayerWrites]:
-    """The writes of all rows of a table, layer by layer."""
+def layer_writes(
+    capture: Capture, parts: tuple[Part, ...], blocks: Sequence[Block] = ()
+) -> Iterator[LayerWrites]:
+    """The writes of all rows of a table, layer by layer; `blocks` are those of the parts, where known."""
     starts = [0, *accumulate(len(part.effect) for part in parts)]
     groups = places_of(parts)
     for layer in capture.layers:
         pieces = [
             (starts[numbers[place]] + inside, writes)
             for numbers in groups
-            for place, inside, writes in _writes(capture, layer, [parts[n] for n in numbers])
+            for place, inside, writes in _writes(
+                capture,
+                layer,
+                [parts[n] for n in numbers],
+                [blocks[n] for n in numbers] if blocks else [],
+            )
         ]
         if pieces:
             rows, writes = zip(*pieces, strict=True)
@@ -43,7 +51,7 @@ def layer_writes(capture: Capture, parts: tuple[Part, ...]) -> Iterator[LayerWri
 
 
 def _writes(
-    capture: Capture, layer: LayerCapture, parts: list[Part]
+    capture: Capture, layer: LayerCapture, parts: list[Part], blocks: list[Block]
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Number of the part, its rows in a layer and their writes, for parts at the same places."""
     tokens = parts[0].tokens
@@ -55,17 +63,31 @@ def _writes(
         return
     if layer.layer not in numbers:
         return
-    first = numbers.index(layer.layer) * len(tokens)
+    at = numbers.index(layer.layer)
+    first = at * len(tokens)
     kinds = tuple(part.kind for part in parts if part.kind is not None)
     columns = tokens - layer.first
     if columns.shape[1] > 1:
         every = first + torch.arange(len(tokens))
         yield from ((n, every, _grouped(layer, kind, columns)) for n, kind in enumerate(kinds))
         return
+    known = {n: _scores_at(block, at) for n, block in enumerate(blocks) if _only_scores(block)}
     for prepared in token_writes(layer, columns[:, 0]):
         rows = first + torch.arange(len(prepared.columns))
-        yield from ((n, rows, writes) for n, writes in enumerate(kind_writes(prepared, kinds)))
+        yield from (
+            (n, rows, writes) for n, writes in enumerate(kind_writes(prepared, kinds, known))
+        )
         first += len(prepared.columns)
+
+
+def _only_scores(block: Block) -> bool:
+    return block.scores is not None and block.values is None and not block.removes
+
+
+def _scores_at(block: Block, place: int) -> Float[Tensor, "heads keys"]:
+    """The score increments of a block at one of its layers."""
+    probs = block.places.stack.readout.probs
+    return torch.as_tensor(block.scores).expand(probs.shape)[place]
 
 
 def _grouped(layer: LayerCapture, kind: Edit, columns: Tensor) -> Float[Tensor, "groups model"]:

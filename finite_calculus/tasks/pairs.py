@@ -10,6 +10,7 @@ from typing import Any
 
 from finite_calculus.models.spans import check_donor
 from finite_calculus.provenance.digests import digest
+from finite_calculus.tasks.synthetic import retrieval_pair
 from finite_calculus.tasks.tokens import Span, label_tokens, message_tokens, require_fit
 
 
@@ -38,6 +39,21 @@ class PairText:
     def text(self, records: Sequence[str]) -> str:
         """The user's message with the given records."""
         return self.opening + "".join(records) + self.question
+
+
+def retrieval_text(pair: int, seed: int) -> PairText:
+    """One of the paper's retrieval pairs as text."""
+    baseline, donor = retrieval_pair(pair, seed=seed)
+    return PairText(
+        task="retrieval",
+        pair=pair,
+        opening=baseline.instruction,
+        records=baseline.records,
+        donor_records=donor.records,
+        question=baseline.question,
+        answer=baseline.answer,
+        source={"seed": [seed, pair]},
+    )
 
 
 @dataclass(frozen=True)

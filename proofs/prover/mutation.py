@@ -8,15 +8,19 @@ proved, and undecided if the model cannot evaluate it and nothing proves it. One
 survivor: the method is unsound. A changed hypothesis mostly leaves the conclusion unproved; where it still
 follows, the statement is more general than it says.
 
-`python -m proofs.prover.mutation` runs all of them and exits with 1 on a survivor.
+`python -m proofs.prover.mutation` tries a sample of every statement, drawn with a seed and printed with its
+size, and exits with 1 on a survivor; `--each all` tries every mutant, which takes hours.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import functools
 import multiprocessing
+import random
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -77,25 +81,30 @@ class Report:
         return f"{size} of {max(size, self.total)} mutants: {counts}"
 
 
-def mutate(statement: Statement, *, most: int | None = None) -> Report:
-    """Run the method of one statement on its mutants, on `most` of them spread evenly if that is given."""
+def mutate(statement: Statement, *, most: int | None = None, seed: int = 0) -> Report:
+    """Run the method of one statement on its mutants, or on `most` of them, drawn with a seed."""
     pool: list[tuple[Statement, str]] = [(m, "") for m in mutants(statement)]
     pool += hypothesis_mutants(statement)
-    step = 1 if most is None else max(1, -(-len(pool) // most))
+    places: Iterable[int] = range(len(pool))
+    if most is not None and most < len(pool):
+        places = sorted(random.Random(f"{seed}|{statement.name}").sample(places, most))
     results = [
         MutantResult(m.name, f"{m} from {changed}", _verdict_on_hypothesis(m))
         if changed
         else MutantResult(m.name, str(m), _verdict(m))
-        for m, changed in pool[::step]
+        for m, changed in (pool[place] for place in places)
     ]
     return Report(tuple(results), len(pool))
 
 
-def mutate_catalogue(*, processes: int = 2) -> Iterator[Report]:
+def mutate_catalogue(
+    *, most: int | None = None, seed: int = 0, processes: int = 2
+) -> Iterator[Report]:
     """One report for each statement of the catalogue, as they are finished."""
     # Workers build the catalogue themselves: its samplers cannot be sent to another process.
+    work = functools.partial(_mutate_position, most=most, seed=seed)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_mutate_position, range(len(_statements())))
+        yield from pool.imap_unordered(work, range(len(_statements())))
 
 
 def combine(reports: Iterable[Report]) -> Report:
@@ -114,8 +123,8 @@ def _statements() -> tuple[Statement, ...]:
     return tuple(by_name.values())
 
 
-def _mutate_position(position: int) -> Report:
-    return mutate(_statements()[position])
+def _mutate_position(position: int, *, most: int | None, seed: int) -> Report:
+    return mutate(_statements()[position], most=most, seed=seed)
 
 
 def mutants(statement: Statement) -> Iterator[Statement]:
@@ -147,7 +156,8 @@ def hypothesis_mutants(statement: Statement) -> Iterator[tuple[Statement, str]]:
             for link in statement.links
             if (pivot, value) not in (link.hypothesis, getattr(link, "source", None))
         )
-        for changed in {-value, *_changes(value, symbols)} - {value}:
+        # In an order of their own: a sample must not depend on the hashes of a process.
+        for changed in sorted({-value, *_changes(value, symbols)} - {value}, key=str):
             pair = (pivot, changed)
             others = statement.hypotheses
             hypotheses = (*others[:position], pair, *others[position + 1 :])
@@ -265,13 +275,22 @@ def _sort(symbol: sp.Basic) -> tuple[Any, ...]:
     return ("scalar", bool(getattr(symbol, "is_integer", False)))
 
 
-def main() -> int:
-    """Run the whole catalogue and list the mutants that are true."""
-    report = combine(mutate_catalogue())
-    for verdict in (Verdict.TRUE, Verdict.GENERAL, *FAILURES):
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Mutate the catalogue and list the mutants that are true or undecided."""
+    parser = argparse.ArgumentParser(description="Every statement with one thing changed.")
+    parser.add_argument("--each", default="24", help="mutants of a statement, or all (default: 24)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args(arguments)
+    most = None if options.each == "all" else int(options.each)
+    started = time.monotonic()
+    reports = mutate_catalogue(most=most, seed=options.seed, processes=options.processes)
+    report = combine(reports)
+    for verdict in (Verdict.TRUE, Verdict.GENERAL, Verdict.UNDECIDED, *FAILURES):
         for result in sorted(report.of(verdict), key=lambda result: result.statement):
             print(f"{verdict}: {result.statement}\n    {result.text}")
-    print(report)
+    budget = "all" if most is None else f"at most {most} of each statement, seed {options.seed}"
+    print(f"{report} ({budget}; {time.monotonic() - started:.0f} s, {options.processes} processes)")
     return 0 if report.ok else 1
 
 

@@ -200,5 +200,8 @@ def test_mistakes_are_refused(llama, options: dict, message: str) -> None:
 
 
 def test_settings_of_a_search_are_checked() -> None:
-    with pytest.raises(ValueError, match="`parts` must be at least 1"):
+    with pytest.raises(ValueError, match="`parts` must be at least 1; got 0"):
         Search(parts=0)
+    with pytest.raises(ValueError, match="`exchanges` must be at least 0; got -1"):
+        Search(exchanges=-1)
+    assert (Search().of(774), Search().of(32_768)) == ((48, 3), (4, 0))

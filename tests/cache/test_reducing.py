@@ -11,7 +11,6 @@ from finite_calculus.cache import (
     Random,
     ReducedLayer,
     ScoredMethod,
-    Search,
     SinkAndRecent,
     WriteDistortion,
     WriteGradient,
@@ -177,4 +176,3 @@ def test_settings_and_models_that_cannot_be_reduced_are_refused() -> None:
     layer = ReducedLayer(*[torch.zeros(1, 1, 2, 4)] * 3, torch.zeros(1, 2, dtype=torch.bool))
     with pytest.raises(ValueError, match="A reduced cache must not be cropped"):
         layer.crop(1)
-    assert Search().of(32_768) == 8

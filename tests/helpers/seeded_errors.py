@@ -36,7 +36,7 @@ def under_its_own_bound(readout: Readout, score_delta: torch.Tensor) -> Realloca
     after = (shift.edited - shift.top) - 0.5 * torch.log(shift.weights.sum(-1, keepdim=True))
     half = torch.where(readout.attended, after - 0.5 * readout.log_probs, 0.0)
     change = response._difference(readout.probs, sound.probs, response._doubled(half))
-    return dataclasses.replace(sound, log_ratio=2 * half, change=change)
+    return dataclasses.replace(sound, half_log_ratio=half, change=change)
 
 
 def _readout(case: Case) -> Readout:

@@ -122,6 +122,37 @@ def test_execute_shows_predicted_and_executed(prompt, tmp_path) -> None:
     assert all(0 <= row["trust"] <= 1 for row in bent["rows"])
 
 
+def test_execute_finds_text_takes_heads_and_edits_several_layers_together(prompt, tmp_path) -> None:
+    edits = ['delete:1:"Entity 01"', "value:2.0,3:11:0"]
+    options = [part for edit in edits for part in ("--edit", edit)]
+    each = run("execute", *prompt, *options, out=tmp_path)
+    text = "".join(row["text"] for row in each["rows"][:1])
+    assert text.strip() == "Entity 01"
+    assert all(row["executed"]["local"]["beyond"] == 0 for row in each["rows"])
+    together = run("execute", *prompt, *options, "--together", out=tmp_path)["together"]
+    assert together["layers_edited"] == [1, 2]
+    assert together["effect"] == pytest.approx(sum(row["effect"] for row in each["rows"]))
+    assert together["executed"] != 0
+
+
+def test_execute_asks_for_an_answer_of_several_tokens_and_for_a_divergence(
+    prompt, tmp_path
+) -> None:
+    out = tmp_path / "out.json"
+    asked = ["--chat", "--quiet", *prompt, "--edit", "delete:1:11", "--json", str(out)]
+    code, output = command("execute", *asked, "--objective", "log-probability", "--answer", "B A B")
+    assert code == 0, output
+    (row,) = json.loads(out.read_text())["rows"]
+    assert len(row["executed"]["local"]) > 1
+    assert all(local["beyond"] == 0 for local in row["executed"]["local"])
+    code, output = command("execute", *asked, "--objective", "divergence", "--readers", "20-24")
+    assert code == 0, output
+    saved = json.loads(out.read_text())
+    assert saved["readers"] == [20, 24]
+    assert len(saved["rows"][0]["executed"]["local"]) == 5
+    assert saved["rows"][0]["executed"]["effect"] > 0
+
+
 def test_steer_shows_the_ratios_that_were_achieved(prompt, tmp_path) -> None:
     arguments = ["--layer", "2", "--head", "1", "--ratio", "5:7=4", "--shift", "5:16"]
     saved = run("steer", *prompt, *arguments, out=tmp_path)
@@ -184,6 +215,27 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
             "two different tokens",
         ),
         (["execute", *ASKED, "--prompt", "A B", "--edit", "bits:1:1:4.9"], "bits must be a whole"),
+        (
+            ["execute", *ASKED, "--prompt", "A B", "--edit", 'delete:1:"C"'],
+            "must occur in the prompt",
+        ),
+        (["execute", *ASKED, "--prompt", "A B", "--edit", "delete:1.99:1"], "must name heads in"),
+        (
+            ["execute", "--answer", "A", "--prompt", "A B", "--edit", "delete:1:1"],
+            "give both --answer and --versus",
+        ),
+        (
+            ["execute", *ASKED, "--prompt", "A B", "--edit", "delete:1:1", "--objective", "mood"],
+            "--objective must be one of",
+        ),
+        (
+            ["execute", *ASKED, "--edit", "delete:1:1", "--together", "--readers", "2"],
+            "--together takes the margin",
+        ),
+        (
+            ["execute", *ASKED, "--prompt", "A B", "--edit", "delete:1:1", "--readers", "x"],
+            "--readers must be a number",
+        ),
         (["evict", *ASKED, "--prompt", "A B", "--protect", "99"], "must lie in 0.."),
         (["evict", *ASKED, "--prompt", "A B", "--budget", "-1"], "Invalid value for '--budget'"),
         (["evict", *ASKED, "--prompt", "A B", "--budget", "nan"], "Invalid value for '--budget'"),

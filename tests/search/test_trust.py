@@ -191,7 +191,7 @@ def test_verification_of_a_calibrated_table_states_what_may_be_missed(executed, 
     )
     stingy = verify_top(embedded.instrument, table, 3, budget=3, towards="answer")
     assert stingy.missed is not None
-    assert stingy.spent <= 3
+    assert stingy.spent == 3 or stingy.stopped == "calibrated"
     assert stingy.missed >= check.missed
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from finite_calculus.provenance.digests import canonical
 from finite_calculus.studies.joint_kv import joint_settings
-from finite_calculus.studies.joint_kv.plan import plan_pairs, retrieval_text
+from finite_calculus.studies.joint_kv.plan import plan_pairs
 from finite_calculus.tasks import sst2
-from finite_calculus.tasks.pairs import PairText, tokenise
+from finite_calculus.tasks.pairs import PairText, retrieval_text, tokenise
 
 FILLER = "a plain sentence of about thirty characters, number"
 

@@ -52,7 +52,7 @@ def test_a_run_is_complete_and_every_number_is_reproduced(finished: Path) -> Non
     assert max(result.worst.values()) <= ALLOWED
     tables = {table.name: table for table in report_tables(read_saved(finished))}
     assert list(tables) == [
-        *("alignment", "distribution", "directions", "prediction", "audit", "models")
+        *("alignment", "distribution", "outcomes", "directions", "prediction", "audit", "models")
     ]
     linear = tables["alignment"].rows[0]
     listed = [

@@ -1,7 +1,7 @@
 """Compiles functions as users do, and says whether they agree with eager torch; run by `test_compile`.
 
 A program of its own, because Dynamo cannot trace the shape checks of jaxtyping that pytest installs. Its
-arguments are a backend and names of the table; it prints an object with the verdict on each.
+arguments are backends with names of the table, as "eager: freeze"; it prints the verdict on each.
 """
 
 import json
@@ -98,5 +98,5 @@ def floats(parts: dict[str, Tensor]) -> dict[str, Tensor]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # torch's own, about itself
     torch.set_num_threads(1)
-    backend, *names = sys.argv[1:]
-    print(json.dumps({name: verdict(CASES[name], backend) for name in names}))
+    jobs = {job: job.split(": ", 1) for job in sys.argv[1:]}
+    print(json.dumps({job: verdict(CASES[name], backend) for job, (backend, name) in jobs.items()}))

@@ -9,7 +9,7 @@ which examples the preflight runs. A new edit is one class in one file, with `@r
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import ClassVar, TypeVar
 
@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from finite_calculus.models.layer import LayerBank, LayerCapture
+from finite_calculus.models.layer import LayerBank, LayerCapture, by_groups_of, repeat_groups
+from finite_calculus.models.words import short_repr
 
 Tokens = tuple[int, ...]
 # The layer of a template: an edit that has no place yet.
@@ -36,18 +37,25 @@ class Edit:
     `removes`: does nothing but take tokens out of the attended set.
     `folds`: depends on nothing but the head's own keys and values, so that many layers may be edited as
     one; the result is the same for either value, and faster if True.
+    `by_score`: changes scores alone, and those of its own heads by itself.
     `words`: what it is called on the command line, as in odds:18:79:64; `amount` says whether a number
     follows.
+
+    `heads` restricts an edit to some query heads. Scores are restricted by the edit itself; keys and values
+    are stored once for the heads of a group, so that a bank with other ones for some heads holds them for
+    each head.
     """
 
     by_column: ClassVar[bool] = False
     removes: ClassVar[bool] = False
     folds: ClassVar[bool] = False
+    by_score: ClassVar[bool] = False
     words: ClassVar[tuple[str, ...]] = ()
     amount: ClassVar[bool] = True
 
     layer: int
     tokens: Tokens
+    heads: tuple[int, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse a layer that is no number; tokens may be any sequence of indices and are kept as a tuple."""
@@ -61,8 +69,23 @@ class Edit:
                 f"`tokens` of {type(self).__name__} must be token indices, as in (3,) or range(3, 7); got "
                 f"{self.tokens!r}."
             )
+        heads = self.heads
+        if heads is not None:
+            if not isinstance(heads, tuple | list | range) or not all(map(_is_index, heads)):
+                raise TypeError(
+                    f"`heads` of {type(self).__name__} must be query heads, as in (0, 3), or None for all; "
+                    f"got {heads!r}."
+                )
+            object.__setattr__(self, "heads", tuple(sorted(set(map(int, heads)))))
         object.__setattr__(self, "layer", int(self.layer))
         object.__setattr__(self, "tokens", tuple(map(int, tokens)))
+
+    def __init_subclass__(cls) -> None:
+        # Before the subclass becomes a dataclass, which keeps what is there.
+        cls.__repr__ = Edit.__repr__
+
+    def __repr__(self) -> str:
+        return short_repr(self).replace(", heads=None", "")
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """The edited bank."""
@@ -104,6 +127,17 @@ class Edit:
     def idle_examples(cls, layer: LayerCapture, tokens: Tokens) -> "Sequence[Edits]":
         """Edits of this class that leave every tensor as it is, bit for bit."""
         return ()
+
+    def rows(self, layer: LayerCapture) -> Tensor:
+        """The query heads that are edited in this layer."""
+        heads = range(layer.heads) if self.heads is None else self.heads
+        wrong = [head for head in heads if head not in range(layer.heads)]
+        if wrong or not heads:
+            raise ValueError(
+                f"`heads` must name heads in 0..{layer.heads - 1}; got {tuple(heads)}. "
+                f"Leave it out for all heads."
+            )
+        return torch.tensor(list(heads))
 
     def columns(self, layer: LayerCapture) -> Tensor:
         """Key columns of the edited tokens in this layer."""
@@ -180,9 +214,28 @@ def apply_edits(layer: LayerCapture, edits: Iterable[Edit], bank: LayerBank) -> 
                 f"`edits` must be of layer {layer.layer}; got one of layer {edit.layer}. "
                 f"Take that layer's capture."
             )
-        bank = edit.apply(layer, bank)
+        bank = apply_to_heads(edit, layer, bank)
     check_bank(layer, bank)
     return bank
+
+
+def apply_to_heads(edit: Edit, layer: LayerCapture, bank: LayerBank) -> LayerBank:
+    """The bank after one edit; keys and values are those of the edit in its own heads alone."""
+    edited = edit.apply(layer, bank)
+    same = edited.keys is bank.keys and edited.values is bank.values
+    if edit.heads is None or same:
+        return edited
+    rows = edit.rows(layer)
+    return replace(
+        edited,
+        keys=_in_heads(rows, layer.heads, bank.keys, edited.keys),
+        values=_in_heads(rows, layer.heads, bank.values, edited.values),
+    )
+
+
+def _in_heads(rows: Tensor, heads: int, before: Tensor, after: Tensor) -> Tensor:
+    """One tensor for each head: the edited one in some, in the others that from before."""
+    return repeat_groups(before, heads).index_copy(0, rows, repeat_groups(after, heads)[rows])
 
 
 def check_bank(layer: LayerCapture, bank: LayerBank) -> None:
@@ -200,15 +253,17 @@ def check_attended(layer: LayerCapture, bank: LayerBank) -> None:
     """Require that deletions leave something to attend to: a key, or the sink."""
     within = layer.attended if bank.columns is None else layer.attended[bank.columns]
     count = int(layer.attended.sum())
-    if (
-        layer.sinks is None
-        and bool(bank.removed.any())
-        and int((within & bank.removed).sum()) == count
-    ):
+    gone = bank.removed | (bank.bias <= removing(bank.bias.dtype))
+    if layer.sinks is None and bool(gone.any()) and int((within & gone).sum(-1).max()) == count:
         raise ValueError(
             f"`tokens` must leave at least one attended key; Delete removes all {count} of layer "
             f"{layer.layer}. Name fewer tokens."
         )
+
+
+def removing(dtype: torch.dtype) -> float:
+    """A score this low or lower takes a key out of a head: its weight is exactly zero."""
+    return torch.finfo(dtype).min / 2
 
 
 def replace_columns(
@@ -217,10 +272,14 @@ def replace_columns(
     """The bank with other keys or values at some places, which count as changed."""
     return replace(
         bank,
-        keys=bank.keys if keys is None else bank.keys.index_copy(1, places, keys),
-        values=bank.values if values is None else bank.values.index_copy(1, places, values),
+        keys=_with_columns(bank.keys, places, keys),
+        values=_with_columns(bank.values, places, values),
         changed=bank.changed.index_fill(0, places, True),
     )
+
+
+def _with_columns(before: Tensor, places: Tensor, new: Tensor | None) -> Tensor:
+    return before if new is None else before.index_copy(1, places, by_groups_of(before, new))
 
 
 def require_finite(edit: Edit, name: str) -> None:

@@ -18,7 +18,6 @@ from finite_calculus.models.edits.base import (
     require_finite,
 )
 from finite_calculus.models.layer import LayerBank, LayerCapture
-from finite_calculus.models.words import short_repr
 from finite_calculus.rotary import Rotary, frequency_bands, rotate
 
 BANDS = ("fast", "middle", "slow")
@@ -31,8 +30,6 @@ class KeyShift(Edit):
 
     `band` is a mask over the planes, or the name of the fast, middle or slow third of them.
     """
-
-    __repr__ = short_repr
 
     by_column: ClassVar[bool] = True
     folds: ClassVar[bool] = True

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from finite_calculus.models.edits.base import Edit, Edits, Tokens, attended_tokens, register
@@ -20,10 +19,10 @@ class Odds(Edit):
 
     by_column: ClassVar[bool] = True
     folds: ClassVar[bool] = True
+    by_score: ClassVar[bool] = True
     words: ClassVar[tuple[str, ...]] = ("odds",)
 
     multiplier: float | int
-    heads: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a multiplier that is not positive or not finite."""
@@ -37,9 +36,10 @@ class Odds(Edit):
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """log(multiplier), rounded to float32, is added to the scores."""
-        rows = _heads(layer, self.heads)
         bias = bank.bias.clone()
-        bias[rows.unsqueeze(-1), bank.places(self.columns(layer))] += math.log(self.multiplier)
+        bias[self.rows(layer).unsqueeze(-1), bank.places(self.columns(layer))] += math.log(
+            self.multiplier
+        )
         return replace(bank, bias=bias)
 
     @property
@@ -67,14 +67,3 @@ class Odds(Edit):
     def idle_examples(cls, layer: LayerCapture, tokens: Tokens) -> Sequence[Edits]:
         """Odds times one."""
         return (cls(layer.layer, tokens, 1.0),)
-
-
-def _heads(layer: LayerCapture, heads: Sequence[int] | None) -> Tensor:
-    rows = range(layer.heads) if heads is None else heads
-    wrong = [head for head in rows if head not in range(layer.heads)]
-    if wrong or not list(rows):
-        raise ValueError(
-            f"`heads` must name heads in 0..{layer.heads - 1}; got {tuple(rows)}. "
-            f"Leave it out for all heads."
-        )
-    return torch.tensor(list(rows))

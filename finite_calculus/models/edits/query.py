@@ -9,15 +9,12 @@ from torch import Tensor
 
 from finite_calculus.models.edits.base import Edit, Edits, register
 from finite_calculus.models.layer import LayerBank, LayerCapture
-from finite_calculus.models.words import short_repr
 
 
 @register
 @dataclass(frozen=True, eq=False)
 class QueryEdit(Edit):
     """Add a rotated query increment of shape (heads, width); `tokens` stays empty."""
-
-    __repr__ = short_repr
 
     delta: Float[Tensor, "heads width"]
 

@@ -15,8 +15,7 @@ from finite_calculus.models.edits.base import (
     replace_columns,
     require_finite,
 )
-from finite_calculus.models.layer import LayerBank, LayerCapture
-from finite_calculus.models.words import short_repr
+from finite_calculus.models.layer import LayerBank, LayerCapture, by_groups_of
 
 
 @runtime_checkable
@@ -35,8 +34,6 @@ class Replace(Edit):
 
     `donor` is the capture of a prompt of equal token length, or its capture of the same layer.
     """
-
-    __repr__ = short_repr
 
     by_column: ClassVar[bool] = True
 
@@ -96,5 +93,5 @@ class Replace(Edit):
         there = there[:, columns]
         if self.strength == 1:
             return there
-        here = here[:, places]
+        here, there = here[:, places], by_groups_of(here, there)
         return here + self.strength * (there - here)

@@ -13,6 +13,8 @@ from finite_calculus.studies.regression.settings import RegressionSettings
 # The seeds of the paper's table, and the cosine of the one that lies apart in it.
 PAPER_SEEDS = (0, 1, 2)
 OUTLIER = 0.8231
+# Between the two outcomes of training that softmax has.
+_APART = 0.9
 _COSINES = ("jacobian", "original", "mean", "original_jacobian", "mean_jacobian")
 
 
@@ -32,6 +34,7 @@ def report(settings: RegressionSettings, records: Records) -> Iterator[Table]:
     by_name = {n: [each for each in trained if each.model.architecture == n] for n in names}
     yield _alignment(by_name)
     yield _distribution(by_name)
+    yield _outcomes(by_name)
     yield _directions(by_name, settings)
     yield _prediction(by_name)
     yield _audit(measured, records)
@@ -76,16 +79,31 @@ def _distribution(by_name: Mapping[str, Sequence[Measured]]) -> Table:
     for name, listed in by_name.items():
         cosines = np.array([each.cosines["jacobian"] for each in listed])
         lowest = listed[int(cosines.argmin())].model.seed
-        low = int((cosines <= OUTLIER).sum())
+        low = [int((cosines <= limit).sum()) for limit in (_APART, OUTLIER)]
         spread = [float(q) for q in np.quantile(cosines, (0, 0.25, 0.5, 0.75, 1))]
-        rows.append((name, len(listed), *spread, lowest, low))
+        rows.append((name, len(listed), *spread, lowest, *low))
     columns = ("architecture", "seeds", "least", "25 %", "median", "75 %", "largest", "least at seed",
-               f"at most {OUTLIER}")  # fmt: skip
+               f"at most {_APART}", f"at most {OUTLIER}")  # fmt: skip
     note = (
         f"Mean Jacobian cosine of each seed. {OUTLIER} is the paper's RoPE–softmax model of seed 0, which "
         f"lies apart there."
     )
     return Table("distribution", "Jacobian cosines over the seeds", columns, tuple(rows), note)
+
+
+def _outcomes(by_name: Mapping[str, Sequence[Measured]]) -> Table:
+    rows = []
+    for name, listed in by_name.items():
+        for words, below in ((f"at most {_APART}", True), (f"above {_APART}", False)):
+            own = [each for each in listed if (each.cosines["jacobian"] <= _APART) == below]
+            if own:
+                cosines = [float(np.mean([each.cosines[c] for each in own])) for c in _COSINES[:2]]
+                error = float(np.mean([each.model.test_mse for each in own]))
+                rows.append((name, words, len(own), *cosines, error, _disagreement(own)))
+    columns = ("architecture", "Jacobian cosine", "seeds", "mean cosine", "mean cosine of the step",
+               "test MSE", "disagreement MSE")  # fmt: skip
+    note = "Models on either side of the gap in the distribution; the step is in the original-score gauge."
+    return Table("outcomes", "Two outcomes of training", columns, tuple(rows), note)
 
 
 def _directions(by_name: Mapping[str, Sequence[Measured]], settings: RegressionSettings) -> Table:
