@@ -13,7 +13,7 @@ from tests.helpers.studies import command, plain
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nonesuch"], "must be one of joint-kv"),
+        (["nonesuch"], "must be one of"),
         (["joint-kv", "--model", "nonesuch"], "nonesuch"),
         (["joint-kv", "--layers", "1,x"], "--layers must be numbers separated by commas"),
         (["joint-kv", "--layers", "9"], "`layers` must lie in 0..3 of embedded"),

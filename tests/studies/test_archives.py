@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from finite_calculus.harness.checks import CheckRow
 from finite_calculus.harness.records import read_saved
 from finite_calculus.harness.summary import summary_files
 from finite_calculus.provenance.digests import digest
 
-RESULTS = Path(__file__).parent.parent.parent / "results" / "joint-kv"
-ARCHIVES = sorted(path.name for path in RESULTS.iterdir())
+ROOT = Path(__file__).parents[2] / "results"
+RESULTS = ROOT / "joint-kv"
+# Archives of every study, and those that the first version of the joint study left.
+EVERY = sorted(
+    f"../{study}/{path.name}"
+    for study in ("joint-kv", "positional", "positional-cost", "retrieval-heads")
+    for path in (ROOT / study).iterdir()
+)
+ARCHIVES = sorted(path.name for path in RESULTS.iterdir() if (path / "prompts.json").exists())
 
 
 @functools.cache
@@ -50,24 +58,37 @@ def test_an_archive_is_complete_and_every_check_passed(name: str) -> None:
     assert audit["duplicates"] == audit["checks failed"] == "0"
 
 
-@pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.parametrize("name", EVERY)
+def test_no_check_of_an_archive_failed_and_its_replay_agreed(name: str) -> None:
+    record = manifest(name)
+    assert record["fingerprint"] == digest(record["identity"])
+    assert record["replay"] == "not done" or record["replay"]["passed"]
+    rows = read_saved(RESULTS / name).records.rows(CheckRow)
+    assert sum(row.failed for row in rows) == 0 < sum(row.cases for row in rows)
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_the_summary_is_made_from_the_records_alone(name: str) -> None:
     assert (RESULTS / name / "summary.md").read_bytes() == derive(name)["summary.md"]
 
 
-@pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.parametrize("name", EVERY)
 def test_an_archive_keeps_no_other_table_than_its_summary(name: str) -> None:
     files = {path.name for path in (RESULTS / name).iterdir()}
     assert files & set(derive(name)) == {"summary.md"}
 
 
-@pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.parametrize("name", EVERY)
 def test_an_archive_holds_neither_tensors_nor_places_nor_sentences(name: str) -> None:
     files = {path.name for path in (RESULTS / name).iterdir()}
     assert not [file for file in files if file.endswith((".safetensors", ".log", ".tsv"))]
     text = "".join(path.read_text() for path in (RESULTS / name).glob("*.json"))
     assert "/tmp" not in text
     assert "/home" not in text
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_prompts_are_kept_as_numbers_and_hashes(name: str) -> None:
     prompts = json.loads((RESULTS / name / "prompts.json").read_text())
     kept = {"unit", "task", "pair", "source", "answer", "tokens", "spans", "label_tokens"}
     assert all(set(pair) == kept | {"text_sha256", "ids_sha256"} for pair in prompts["pairs"])
