@@ -31,10 +31,12 @@ for line in LINES:
         BEFORE.setdefault(name, set()).update(line.split()[:place])
 
 # Modules in strings that are no imports: the registry lists whatever folders `studies` has, so that the
-# harness knows no study by name, and a worker is another process.
+# harness knows no study by name, a worker is another process, and a fingerprint hashes the sources of the
+# gate.
 BY_NAME = {
     ("finite_calculus.harness.registry", "finite_calculus.studies"),
     ("finite_calculus.harness.executors", "finite_calculus.harness.worker"),
+    ("native_checks.fingerprint", "native_checks.gate"),
 }
 
 
