@@ -43,7 +43,7 @@ class Protected:
         beyond = [token for token in self.tokens if not 0 <= token < count]
         if beyond:
             raise ValueError(
-                f"Protected `tokens` must lie in 0..{count - 1}; got {beyond[0]}. "
+                f"`protect` must name tokens in 0..{count - 1}; got {beyond[0]}. "
                 f"Negative indices are not wrapped."
             )
         share = int(self.ends * count)

@@ -65,7 +65,7 @@ def test_protected_tokens_are_sinks_recent_ones_and_both_ends() -> None:
     assert Protected(ends=0.25).mask(8).nonzero().flatten().tolist() == [0, 1, 6, 7]
     assert Protected(last=0, tokens=(4,)).mask(8).nonzero().flatten().tolist() == [4, 7]
     assert bool(Protected(first=9).mask(4).all())
-    with pytest.raises(ValueError, match=r"Protected `tokens` must lie in 0\.\.7; got 9"):
+    with pytest.raises(ValueError, match=r"`protect` must name tokens in 0\.\.7; got 9"):
         Protected(tokens=(9,)).mask(8)
     with pytest.raises(ValueError, match="`first` must be a number of tokens"):
         Protected(first=-1)

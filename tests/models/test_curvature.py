@@ -11,7 +11,7 @@ from finite_calculus.models.directions import principal, write_directions
 from finite_calculus.models.hessian import hessian_products
 from finite_calculus.models.kinds import TOKEN_KINDS
 from finite_calculus.models.storage import same_tensors
-from finite_calculus.models.support import find_sites
+from finite_calculus.models.support import UnsupportedModelError, find_sites
 from finite_calculus.models.tiny import FAMILIES, tiny_model
 from finite_calculus.models.writes import kind_writes, token_writes
 
@@ -243,3 +243,20 @@ def test_bad_numbers_of_directions_and_layers_are_refused(tiny, ids):
     assert bent is not None
     with pytest.raises(ValueError, match="`layer` must have captured curvature"):
         bent.second(0, torch.zeros(1, 48))
+
+
+def test_a_model_without_second_derivatives_is_refused_with_the_reason(ids):
+    class Distance(torch.nn.Module):
+        """An activation through a distance whose gradient torch cannot differentiate."""
+
+        def forward(self, gate: Tensor) -> Tensor:
+            rows = gate.flatten(0, -2)
+            return gate * torch.cdist(rows, rows + 1, p=1.5).mean()
+
+    model = tiny_model("llama")
+    model.model.layers[-1].mlp.act_fn = Distance()
+    with (
+        attach(model) as instrument,
+        pytest.raises(UnsupportedModelError, match="needs a second derivative of everything above"),
+    ):
+        instrument.capture(ids, **ANSWERS, curvature=2)

@@ -187,3 +187,12 @@ def test_every_edit_checks_its_place(kind) -> None:
         object.__setattr__(edit, name, "one")
     with pytest.raises(TypeError, match=f"`layer` of {kind.__name__} must be the number"):
         edit.__post_init__()
+
+
+def test_a_batch_has_one_row_for_each_of_the_edits(model, instrument, capture, ids) -> None:
+    rows = [(), (ScaleValues(1, (3,), 0.0),)]
+    with (
+        instrument.installed_rows(capture, rows),
+        pytest.raises(ValueError, match="must have one row for each of `rows`, 2; it has 1"),
+    ):
+        logits_of(model, ids)
