@@ -144,10 +144,13 @@ def relative_scores(readout: Readout) -> Float[Tensor, "*batch keys"]:
 
 
 def lost_of_relative(readout: Readout, relative: Tensor) -> Float[Tensor, "*batch keys"]:
-    """What rounding took from `relative_scores`: those of far keys lack last places of their own score."""
+    """What rounding took from `relative_scores`: those of far keys lack last places of their own score.
+
+    It is a number only: the relative scores themselves carry the derivatives.
+    """
     top = at_reference(readout, readout.scores, feature_axes=0)
     lost = sum_remainder(readout.scores, -top, value_of(relative).detach())
-    return torch.where(readout.attended, lost, 0.0)
+    return torch.where(readout.attended, lost, 0.0).detach()
 
 
 def _below(top: Tensor, scores: Tensor, attended: Tensor) -> Tensor:

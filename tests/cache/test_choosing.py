@@ -189,7 +189,7 @@ def test_evictions_from_windows_say_what_each_layer_loses(embedded) -> None:
         ({"count": 10_000}, "`count` must be between 0"),
         ({"budget": 1.0, "over": "most"}, "`over` must be one of"),
         ({"budget": 1.0, "scope": "layer"}, "`scope` must be one of"),
-        ({"budget": 1.0, "protect": (9999,)}, "Protected `tokens` must lie in"),
+        ({"budget": 1.0, "protect": (9999,)}, "`protect` must name tokens in 0"),
         ({"count": 1, "groups": [(0, 1)]}, "`groups` must come with a capture and a budget"),
         ({"budget": 1.0, "layers": [99]}, "`layer` must be one of the captured layers"),
     ],
