@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from finite_calculus.models.words import short_repr
 from finite_calculus.search.anchors import LayerAnchors
 
 
@@ -17,6 +18,8 @@ class Calibrated:
     the stratum of every row, `sampled` marks the rows that were drawn at random from it. `trusted` rows
     keep their sign within the band and have nothing else against them.
     """
+
+    __repr__ = short_repr
 
     corrected: Float[Tensor, " rows"]
     executed: Float[Tensor, " rows"]
@@ -38,6 +41,8 @@ class Downstream:
     curvature along the directions. `scale` is how wrong a prediction may well be, up to a factor that
     execution finds. `anchors` are the candidates to execute first, to learn the next order from.
     """
+
+    __repr__ = short_repr
 
     size: Float[Tensor, " rows"]
     scale: Float[Tensor, " rows"]
