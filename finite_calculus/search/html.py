@@ -5,15 +5,14 @@ Blue is towards the answer, red towards what it is compared with. Every text of 
 
 from collections.abc import Sequence
 from html import escape
-
-from finite_calculus.search.table import ScoreRow, ScoreTable
+from typing import Any
 
 _ROWS = 10
 _BLUE, _RED = "33, 102, 172", "178, 24, 43"
 _STYLE = "font-family: monospace; white-space: pre-wrap"
 
 
-def table_html(table: ScoreTable, *, rows: int = _ROWS) -> str:
+def table_html(table: Any, *, rows: int = _ROWS) -> str:
     """The prompt and the first rows of a table, by what is certain where it is calibrated."""
     calibrated = table.downstream is not None and table.downstream.calibrated is not None
     first = table.topk(rows, by="certain" if calibrated else "predicted")
@@ -21,7 +20,7 @@ def table_html(table: ScoreTable, *, rows: int = _ROWS) -> str:
     return f"<div>{_prompt(table)}<p>{title}</p>{_rows(first)}</div>"
 
 
-def strongest(table: ScoreTable) -> dict[int, int]:
+def strongest(table: Any) -> dict[int, int]:
     """The row of the largest predicted effect at each token that some candidate edits."""
     best: dict[int, int] = {}
     sizes = table.predicted.abs().tolist()
@@ -34,7 +33,7 @@ def strongest(table: ScoreTable) -> dict[int, int]:
     return best
 
 
-def _prompt(table: ScoreTable) -> str:
+def _prompt(table: Any) -> str:
     best = strongest(table)
     effects = {token: float(table.predicted[row]) for token, row in best.items()}
     largest = max(map(abs, effects.values()), default=0.0) or 1.0
@@ -52,7 +51,7 @@ def _prompt(table: ScoreTable) -> str:
     return f'<div style="{_STYLE}">{"".join(spans)}</div>'
 
 
-def _rows(rows: Sequence[ScoreRow]) -> str:
+def _rows(rows: Sequence[Any]) -> str:
     columns = ("layer", "tokens", "text", "edit", "predicted")
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(
@@ -61,14 +60,14 @@ def _rows(rows: Sequence[ScoreRow]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cells(row: ScoreRow) -> tuple[str, ...]:
+def _cells(row: Any) -> tuple[str, ...]:
     effect = row.effect if row.second is None else row.second
     tokens = ",".join(map(str, row.tokens))
     text = f"<code>{escape(repr(row.text))}</code>"
     return str(row.layer), tokens, text, escape(row.kind), f"{effect:+.4f}{_mark(row)}"
 
 
-def _mark(row: ScoreRow) -> str:
+def _mark(row: Any) -> str:
     """What execution says of a prediction that is not to be trusted."""
     return " ?" if row.trusted is False else ""
 
