@@ -1,5 +1,7 @@
 """Windows drawn at random, and the write after an eviction from the definition."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -55,3 +57,26 @@ def written(window: QueryWindow, evicted: Tensor) -> Tensor:
             total += mixed @ window.output_projection[head].double()
         rows.append(total)
     return torch.stack(rows)
+
+
+def without(window: QueryWindow, evicted: Tensor) -> QueryWindow:
+    """The window whose groups have lost what all of their heads lose."""
+    by_group = evicted.unflatten(0, (window.groups, window.members)).all(1)
+    return replace(window, attended=window.attended & ~by_group)
+
+
+def rounding(window: QueryWindow) -> Tensor:
+    """What float64 may take from each entry of a write, however its sums are ordered.
+
+    A score is a sum of `width` products, so that its exponential errs by as many units of the largest |s|;
+    then come sums over keys, values and heads. Units are of Σ|terms|, doubled for a second evaluation.
+    """
+    seen = window.scores()[window.head_mask()]
+    steps = (window.keys.shape[-1] + 4) * (1 + float(seen.abs().max())) + 2 * window.length
+    steps += window.heads * window.values.shape[-1] + 4
+    grouped = window.probs().unflatten(1, (window.groups, window.members))
+    terms = torch.einsum("qgmk,gkw->qgmw", grouped, window.values.double().abs()).flatten(1, 2)
+    sizes = torch.einsum("qhw,hwm->qm", terms, window.output_projection.double().abs())
+    if window.write_bias is not None:
+        sizes = sizes + window.write_bias.double().abs()
+    return 2 * steps * torch.finfo(torch.float64).eps * sizes
