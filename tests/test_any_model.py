@@ -182,7 +182,8 @@ def test_only_the_packages_of_models_import_transformers_by_themselves() -> None
         for node in ast.walk(ast.parse(path.read_text()))
         if "transformers" in _imports(node)
     }
-    assert packages == {"models", "checkpoints"}
+    # A cache that shrinks is one of transformers' own.
+    assert packages == {"models", "checkpoints", "cache"}
 
 
 def _imports(node: ast.AST) -> set[str]:

@@ -11,7 +11,8 @@ import pytest
 from tests.helpers.notebooks import code_cells
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+FOLDER = ROOT / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 def execute(notebook: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -26,28 +27,46 @@ def execute(notebook: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_there_is_a_notebook() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["joint_kv.ipynb"]
+def test_there_are_two_notebooks() -> None:
+    assert [path.name for path in NOTEBOOKS] == ["first_look.ipynb", "joint_kv.ipynb"]
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_from_its_first_cell_to_its_last(notebook: Path, tmp_path: Path) -> None:
-    done = execute(notebook, tmp_path)
+def run_through(notebook: Path, folder: Path) -> str:
+    """What a notebook prints when all of its cells run."""
+    done = execute(notebook, folder)
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"ran {len(code_cells(notebook))} cells" in done.stdout
-    assert "1152 numbers replayed, 0 disagree" in done.stdout
+    return done.stdout
+
+
+def test_the_notebook_of_the_joint_study_runs_replays_and_draws(tmp_path: Path) -> None:
+    printed = run_through(FOLDER / "joint_kv.ipynb", tmp_path)
+    assert "1152 numbers replayed, 0 disagree" in printed
     figures = list(tmp_path.rglob("*.png"))
     assert [figure.name for figure in figures] == ["joint_kv.png"]
     assert figures[0].stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_kept_without_outputs(notebook: Path) -> None:
-    content = json.loads(notebook.read_text(encoding="utf-8"))
+def test_the_notebook_of_a_first_look_runs(tmp_path: Path) -> None:
+    run_through(FOLDER / "first_look.ipynb", tmp_path)
+
+
+def test_the_notebook_of_a_study_is_kept_without_outputs() -> None:
+    content = json.loads((FOLDER / "joint_kv.ipynb").read_text(encoding="utf-8"))
     assert content["nbformat"] == 4
     for cell in content["cells"]:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
+
+
+def test_the_first_look_shows_what_its_cells_gave() -> None:
+    content = json.loads((FOLDER / "first_look.ipynb").read_text(encoding="utf-8"))
+    assert content["nbformat"] == 4
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    shown = [cell["outputs"][-1]["data"] for cell in code]
+    assert all(data["text/plain"] for data in shown)
+    assert "text/html" in shown[6]  # the table
 
 
 def test_a_cell_that_fails_fails_the_notebook(tmp_path: Path) -> None:

@@ -40,24 +40,32 @@ def logits_of(model, ids):
         return model(input_ids=ids.unsqueeze(0)).logits[0]
 
 
+def stepwise(model, ids):
+    """Logits of the tokens from 20 on, each computed alone from the cache of those before."""
+    with torch.no_grad():
+        cache = model(input_ids=ids[None, :20], use_cache=True).past_key_values
+        steps = [
+            model(input_ids=token.reshape(1, 1), past_key_values=cache).logits[0, -1]
+            for token in ids[20:]
+        ]
+    return torch.stack(steps)
+
+
 def test_installed_edits_act_on_every_query_from_the_last_prompt_token_on(
     model, instrument, capture, ids
 ) -> None:
     longer = torch.cat([ids, torch.tensor([7, 8, 9])])
     edit = ScaleValues(1, tuple(range(20)), 0.0)
-    before = logits_of(model, longer)
+    before, unedited = logits_of(model, longer), stepwise(model, longer)
     with instrument.installed(capture, edit):
-        at_once = logits_of(model, longer)
-        with torch.no_grad():
-            cache = model(input_ids=longer[None, :20], use_cache=True).past_key_values
-            steps = [
-                model(input_ids=token.reshape(1, 1), past_key_values=cache).logits[0, -1]
-                for token in longer[20:]
-            ]
+        at_once, steps = logits_of(model, longer), stepwise(model, longer)
     assert torch.equal(at_once[:19], before[:19])
-    changes, errors = (at_once - before)[20:].abs(), (at_once[20:] - torch.stack(steps)).abs()
-    # One pass over three tokens and three passes over one differ by rounding alone.
-    assert float(errors.max()) < 1e-3 * float(changes.amax(-1).min())
+    changes, errors = (at_once - before)[20:].abs(), (at_once[20:] - steps).abs()
+    # One pass over three tokens and three passes over one differ by rounding alone, of which the unedited
+    # model shows how much there is; roundings of 288 logits are within some times of 288 others.
+    rounding = float((before[20:] - unedited).abs().max())
+    assert float(errors.max()) < 16 * rounding
+    assert float(changes.amax(-1).min()) > 100 * rounding
 
 
 @pytest.mark.parametrize("place", [0, 19], ids=["first", "last"])

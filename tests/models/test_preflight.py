@@ -56,19 +56,20 @@ def test_every_layer_and_head_has_its_figure_in_the_record(tiny):
 
 
 def test_a_single_wrong_head_is_named(tiny, monkeypatch):
-    genuine = comparison.predict_bank
+    genuine = comparison.exact_response
 
-    def wrong(captured, bank):
-        prediction = genuine(captured, bank)
+    def wrong(captured, bank, readout):
+        response = genuine(captured, bank, readout)
         if captured.layer == 1:
-            prediction.response[4] *= 1.01
-        return prediction
+            response[4] *= 1.01
+        return response
 
-    monkeypatch.setattr(comparison, "predict_bank", wrong)
+    monkeypatch.setattr(comparison, "exact_response", wrong)
     checks = {check.name: check for check in preflight(tiny("qwen2")).checks if not check.passed}
+    compared = ("predicted Δy", "predicted Δy, head by head", "predicted Δo")
     assert {name for name in checks if "shared" not in name} == {
-        "predicted Δy",
-        "predicted Δy, head by head",
+        *compared,
+        *(f"two queries, {name}" for name in compared),
     }
     by_head = checks["predicted Δy, head by head"]
     assert by_head.figure == 1
