@@ -1,4 +1,4 @@
-"""`finite-calculus run`, `status`, `replay` and `summary`: studies in directories that can be resumed."""
+"""`finite-calculus run`, `status`, `replay`, `again`, `summary`: studies in directories that resume."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.options import Device, Quiet
 from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.study_commands import StudyGroup
@@ -65,11 +65,68 @@ def replay(directory: Directory, quiet: Quiet = False) -> None:
         print(
             f"DISAGREES  {wrong.where}: {wrong.name} {wrong.recorded!r}, replayed {wrong.replayed!r}"
         )
+    more = f", {result.without} more have no captures" if result.without else ""
     print(
-        f"{result.compared} numbers of {result.units} units: {len(result.disagreeing)} disagree; allowed "
-        f"{ALLOWED:.0e} of the scale of the terms, worst {max(result.worst.values(), default=0):.1e}"
+        f"{result.compared} numbers of {result.units} units{more}: {len(result.disagreeing)} disagree; "
+        f"allowed {ALLOWED:.0e} of the scale of the terms, worst {max(result.worst.values(), default=0):.1e}"
     )
     raise typer.Exit(0 if result.passed else 1)
+
+
+@app.command()
+def again(
+    archive: Annotated[Path, typer.Argument(help="Directory of an archive.", show_default=False)],
+    unit: Annotated[
+        str,
+        typer.Argument(help="One unit of it, as its units.json names them.", show_default=False),
+    ],
+    place: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A folder of yours that the settings need, as in data=FOLDER; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Device = "cpu",
+) -> None:
+    """Compute one unit of an archive again and compare every value with the recorded one.
+
+    Settings come from the archive. Exit code 1 if a value differs; code, versions and kernels that differ are
+    named either way, since rounding depends on them.
+
+    Example: `finite-calculus again results/retrieval-heads/embedded ordered-test-003`
+    """
+    import torch
+
+    from finite_calculus.checkpoints import CheckpointError
+    from finite_calculus.harness.again import again as compute_again
+    from finite_calculus.harness.executors import choose_threads
+    from finite_calculus.models import UnsupportedModelError
+
+    places = dict(_place(each) for each in place or ())
+    torch.set_num_threads(_or_stop(lambda: choose_threads(archive, 1, None, archive)))
+    try:
+        result = _or_stop(lambda: compute_again(archive, unit, places=places, device=device))
+    except (CheckpointError, UnsupportedModelError) as error:
+        raise typer.BadParameter(str(error)) from None
+    for line in result.changed:
+        print(f"other than in the record: {line}")
+    for each in result.differing[:10]:
+        print(
+            f"DIFFERS  {each.table}, row {each.row}, {each.column}: recorded {each.recorded!r}, "
+            f"now {each.again!r}"
+        )
+    rows = ", ".join(f"{count} {name}" for name, count in result.rows.items() if count)
+    once = "" if result.repeatable else "; it holds timings, which no run repeats"
+    print(f"{unit}: {rows}; {len(result.differing)} of {result.values} values differ{once}")
+    raise typer.Exit(1 if result.differing else 0)
+
+
+def _place(words: str) -> tuple[str, str]:
+    name, equals, folder = words.partition("=")
+    if not (name and equals and folder):
+        raise typer.BadParameter(f"--place must be NAME=FOLDER, as in data=FOLDER; got {words!r}.")
+    return name, folder
 
 
 @app.command()

@@ -24,6 +24,14 @@ Out = Annotated[
 Limit = Annotated[
     int | None, typer.Option(min=1, help="Stop after so many units; run again to go on.")
 ]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        help="An archive of this very run, whose units are taken over; what it lacks is computed.",
+        show_default=False,
+    ),
+]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that share the units.")]
 Threads = Annotated[
     int | None,
@@ -70,6 +78,7 @@ def study_command(study: Any) -> Any:
         "workers": (Workers, 1),
         "threads": (Threads, None),
         "limit": (Limit, None),
+        "archive": (From, None),
         "quiet": (Quiet, False),
     }
     for name, (annotation, default) in shared.items():
@@ -115,6 +124,7 @@ def _run(
     workers: int,
     threads: int | None,
     limit: int | None,
+    archive: Path | None,
     quiet: bool,
 ) -> None:
     import torch
@@ -129,10 +139,16 @@ def _run(
     if not quiet:
         print(f"{settings.title}: plan, then gate, then units", flush=True)
     try:
-        torch.set_num_threads(choose_threads(out, workers, threads))
+        torch.set_num_threads(choose_threads(out, workers, threads, archive))
         with Units(quiet, "units") as report:
             state = Processes(workers)(
-                study, settings, out, device=device, limit=limit, report=report
+                study,
+                settings,
+                out,
+                device=device,
+                limit=limit,
+                archive=archive,
+                report=report,
             )
     except (CheckpointError, UnsupportedModelError) as error:
         raise typer.BadParameter(str(error)) from None

@@ -1,8 +1,8 @@
 """The report archive of a finished run: records, manifest and summary; no tensors, no text, no paths.
 
 A part of an unfinished run can be archived too, if one is named; manifest and summary say which it is. The
-manifest holds the sha256 of every record. What can be made from the records again (CSV, LaTeX) is not
-kept: `finite-calculus summary ARCHIVE` makes it.
+manifest holds the sha256 of every record, and a run can go on from the archive. What can be made from the
+records again (CSV, LaTeX) is not kept: `finite-calculus summary ARCHIVE` makes it.
 """
 
 import json
@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 
 from finite_calculus.harness import directory
+from finite_calculus.harness.archived import UNITS_FILE, units_of_run
 from finite_calculus.harness.directory import MANIFEST
 from finite_calculus.harness.errors import StoreError
-from finite_calculus.harness.options import command_words
+from finite_calculus.harness.identity import study_sources
+from finite_calculus.harness.options import command_words, place_words
 from finite_calculus.harness.records import SavedRun, read_saved
 from finite_calculus.harness.rows import encode_table
 from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.stages import policy_file
 from finite_calculus.harness.summary import summary_files
+from finite_calculus.provenance.commits import code_commit
 from finite_calculus.provenance.digests import digest
 from finite_calculus.provenance.files import replace_file
 
@@ -44,6 +47,7 @@ def archive(path: Path, target: Path, *, first: int | None = None) -> Path:
     for name, blob in {**files, _SUMMARY: summary_files(saved)[_SUMMARY]}.items():
         replace_file(target / name, blob)
     units = saved.units
+    origin = path / directory.ORIGIN
     manifest = {
         "study": record.study,
         "fingerprint": record.fingerprint,
@@ -51,7 +55,10 @@ def archive(path: Path, target: Path, *, first: int | None = None) -> Path:
         "identity": dict(record.identity),
         "repeatable": saved.study.repeatable,
         "command": command(saved),
+        "again": f"finite-calculus again ARCHIVE UNIT{place_words(saved.settings)}",
+        "commit": _commit(record, saved),
         **({"part": saved.part} if saved.part else {}),
+        **({"from": json.loads(origin.read_text())} if origin.exists() else {}),
         "started": record.started,
         "seconds": _seconds(path, units),
         "rows": {name: table.num_rows for name, table in saved.tables.items()},
@@ -65,6 +72,8 @@ def archive(path: Path, target: Path, *, first: int | None = None) -> Path:
 def command(saved: SavedRun) -> str:
     """The command that reproduces a run, with DIR for every directory of the user."""
     words = ["finite-calculus", "run", saved.study.name, *command_words(saved.settings)]
+    threads = saved.identity["made_with"].get("threads")
+    words += [] if threads is None else ["--threads", threads]
     return " ".join([*words, "--out DIR"])
 
 
@@ -77,7 +86,14 @@ def _files(path: Path, record: directory.RunRecord, saved: SavedRun) -> dict[str
         names = [directory.plan_file(stage) for stage in stages]
         names += [policy_file(stage) for stage in stages[:-1]]
         names += [directory.PREFLIGHT] if (path / directory.PREFLIGHT).exists() else []
-    return files | {name: (path / name).read_bytes() for name in names}
+    files |= {name: (path / name).read_bytes() for name in names}
+    return {**files, UNITS_FILE: units_of_run(path, saved.units)}
+
+
+def _commit(record: directory.RunRecord, saved: SavedRun) -> str | None:
+    """A commit with the code of the run: the one at hand if its code is the same, else the run's own."""
+    alike = study_sources(saved.study) == dict(saved.identity["sources"])
+    return (code_commit() if alike else None) or record.commit
 
 
 def _seconds(path: Path, units: tuple[str, ...]) -> dict[str, float]:

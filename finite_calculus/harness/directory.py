@@ -8,6 +8,7 @@ weights/         tensors that all units share, a shard
 units/NAME/      one shard per finished unit
 claims/          which process works on which unit
 replay.json      the last replay
+from.json        the archive that finished units were taken from, if there is one
 run.log          what happened when
 
 Runs of the first version (prompts.json, units in run.json) are read, replayed and summarised, not resumed.
@@ -27,10 +28,12 @@ from finite_calculus.harness.errors import ChangedRunError, StoreError
 from finite_calculus.harness.identity import Identity, differences
 from finite_calculus.harness.settings import Frozen
 from finite_calculus.harness.shards import problems, read_seal
+from finite_calculus.provenance.commits import code_commit
 from finite_calculus.provenance.digests import canonical, digest
 from finite_calculus.provenance.files import PART, replace_file
 
 RUN, PREFLIGHT, REPLAY, LOG = "run.json", "preflight.json", "replay.json", "run.log"
+ORIGIN = "from.json"
 UNITS, WEIGHTS, CAPTURES = "units", "weights", "captures.safetensors"
 MANIFEST = "manifest.json"  # of an archive
 FIRST_PROMPTS = "prompts.json"  # of the first version
@@ -38,12 +41,13 @@ _BEFORE_RUN = {LOG, RUN + PART, CLAIMS}
 
 
 class RunRecord(Frozen):
-    """What run.json holds; `units` is there in runs of the first version only."""
+    """What run.json holds; `commit` is that of the code, `units` is of runs of the first version only."""
 
     study: str
     fingerprint: str
     identity: Mapping[str, Any]
     started: str
+    commit: str | None = None
     units: tuple[str, ...] | None = None
 
 
@@ -111,6 +115,7 @@ def open_run(path: Path, study: str, identity: Identity) -> RunRecord:
         fingerprint=identity.fingerprint,
         identity=identity.as_dict(),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
+        commit=code_commit(),
     )
     replace_file(path / RUN, json.dumps(record.model_dump(exclude_none=True), indent=1).encode())
     return record
@@ -147,7 +152,7 @@ def keep_plan(path: Path, plan: StagePlan) -> None:
     target = path / plan_file(plan.stage)
     if not target.exists():
         replace_file(target, canonical(plan.model_dump(mode="json")).encode())
-    elif _read_plan(target).sha256 != plan.sha256:
+    elif read_plan_file(target).sha256 != plan.sha256:
         raise StoreError(f"{target.name} is damaged: it is not the plan of this run.")
 
 
@@ -156,7 +161,7 @@ def read_plan(path: Path, record: RunRecord, stage: str) -> StagePlan | None:
     if record.units is not None:
         return _first_version(path, record, stage)
     target = path / plan_file(stage)
-    return _read_plan(target) if target.is_file() else None
+    return read_plan_file(target) if target.is_file() else None
 
 
 def stage_fingerprint(record: RunRecord, plan: StagePlan) -> str:
@@ -210,11 +215,13 @@ def require_sound(wrong: list[str]) -> None:
 
 def root_hash(path: Path, record: RunRecord, units: tuple[str, ...]) -> str:
     """One hash over all that was recorded: the run, and the hashes of every finished unit's files."""
-    seals = {unit: read_seal(path / UNITS / unit)["sha256"] for unit in units}
-    return digest({"run": record.fingerprint, "units": seals})
+    seals = {unit: read_seal(path / UNITS / unit) for unit in units}
+    hashes = {unit: {**seal["sha256"], **seal["dropped"]} for unit, seal in seals.items()}
+    return digest({"run": record.fingerprint, "units": hashes})
 
 
-def _read_plan(target: Path) -> StagePlan:
+def read_plan_file(target: Path) -> StagePlan:
+    """The plan in a file, which must be whole."""
     try:
         return StagePlan.model_validate_json(target.read_text())
     except ValidationError as error:

@@ -16,6 +16,7 @@ from typing import IO, Any, Protocol
 import torch
 
 from finite_calculus.harness import directory
+from finite_calculus.harness.archived import read_archive
 from finite_calculus.harness.errors import WorkerError
 from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.runner import Progress, Report, run
@@ -34,6 +35,7 @@ class Executor(Protocol):
         *,
         device: str,
         limit: int | None,
+        archive: Path | None,
         report: Report,
     ) -> Progress:
         """Run a study into a directory, or go on with it."""
@@ -54,6 +56,7 @@ class Processes:
         *,
         device: str = "cpu",
         limit: int | None = None,
+        archive: Path | None = None,
         report: Report = lambda unit, done, total: None,
     ) -> Progress:
         """Start the others, work beside them, and wait for all."""
@@ -63,9 +66,18 @@ class Processes:
             )
         directory.require_free(out)
         with tempfile.TemporaryFile("w+") as errors:
-            others = [_start(settings, out, device, errors) for _ in range(self.workers - 1)]
+            started = range(self.workers - 1)
+            others = [_start(settings, out, device, archive, errors) for _ in started]
             try:
-                progress = run(study, settings, out, device=device, limit=limit, report=report)
+                progress = run(
+                    study,
+                    settings,
+                    out,
+                    device=device,
+                    limit=limit,
+                    archive=archive,
+                    report=report,
+                )
                 failed = [worker for worker in others if worker.wait() != 0]
             finally:
                 for worker in others:
@@ -80,17 +92,23 @@ class Processes:
         return progress
 
 
-def choose_threads(out: Path, workers: int, threads: int | None) -> int:
-    """Threads of each process: `threads`, as the run in `out` began, or the cores shared by the workers.
+def choose_threads(
+    out: Path, workers: int, threads: int | None, archive: Path | None = None
+) -> int:
+    """Threads of each process: `threads`, as the run began, or the cores shared by the workers.
 
     Rounding depends on them, so that they are part of a run's identity.
     """
     if threads is not None:
         return threads
+    began = None
     if (out / directory.RUN).is_file():
-        recorded = directory.read_run(out).identity["made_with"].get("threads")
-        if recorded is not None:
-            return int(recorded)
+        began = directory.read_run(out).identity
+    elif archive is not None:
+        began = read_archive(archive).record.identity
+    recorded = None if began is None else began["made_with"].get("threads")
+    if recorded is not None:
+        return int(recorded)
     return torch.get_num_threads() if workers == 1 else max(1, (os.cpu_count() or 1) // workers)
 
 
@@ -99,17 +117,19 @@ def join(words: dict[str, Any]) -> None:
     torch.set_num_threads(words["threads"])
     study = find_study(words["study"])
     settings = study.Settings.model_validate(words["settings"])
-    run(study, settings, Path(words["out"]), device=words["device"])
+    archive = words["archive"] and Path(words["archive"])
+    run(study, settings, Path(words["out"]), device=words["device"], archive=archive)
 
 
 def _start(
-    settings: StudySettings, out: Path, device: str, errors: IO[str]
+    settings: StudySettings, out: Path, device: str, archive: Path | None, errors: IO[str]
 ) -> "subprocess.Popen[str]":
     words = {
         "study": settings.study,
         "settings": settings.with_places(),
         "out": str(out),
         "device": device,
+        "archive": None if archive is None else str(archive),
         "threads": torch.get_num_threads(),
     }
     command = [sys.executable, "-m", "finite_calculus.harness.worker"]

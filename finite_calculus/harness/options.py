@@ -72,6 +72,11 @@ def command_words(settings: StudySettings) -> list[str]:
     return words
 
 
+def place_words(settings: StudySettings) -> str:
+    """The folders of the user that settings need, as `again` takes them."""
+    return "".join(f" --place {field}=DIR" for field in settings.folders)
+
+
 def _option(name: str, field: FieldInfo) -> Option:
     kind, several = _kind(field.annotation)
     renamed = [note.name for note in field.metadata if isinstance(note, OptionName)]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from finite_calculus.harness import directory
+from finite_calculus.harness.archived import read_manifest
 from finite_calculus.harness.checks import CHECKS, CheckRow, failure_words
 from finite_calculus.harness.directory import MANIFEST
 from finite_calculus.harness.errors import StoreError
@@ -18,7 +19,6 @@ from finite_calculus.harness.rows import Row, Tables, read_table
 from finite_calculus.harness.settings import StudySettings
 from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.study import Records, Study
-from finite_calculus.provenance.digests import digest
 
 _PARQUET = ".parquet"
 
@@ -153,15 +153,8 @@ def failed_checks(path: Path) -> str:
 
 
 def _from_archive(path: Path) -> SavedRun:
-    try:
-        manifest = json.loads((path / MANIFEST).read_text())
-        study = find_study(manifest["study"])
-        hashes = dict(manifest["sha256"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{MANIFEST} is damaged: {error}.") from None
-    for name, sealed in hashes.items():
-        if not (path / name).is_file() or digest((path / name).read_bytes()) != sealed:
-            raise StoreError(f"{name} is missing or damaged: its sha256 is not that of {MANIFEST}.")
+    manifest = read_manifest(path)
+    study, hashes = find_study(manifest["study"]), manifest["sha256"]
     tables = {
         name.removesuffix(_PARQUET): read_table(path / name)
         for name in hashes

@@ -17,6 +17,7 @@ from finite_calculus.harness.directory import CAPTURES
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.records import planned, unit_tables
 from finite_calculus.harness.registry import find_study
+from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.study import Arrays, Comparison, Replayable
 from finite_calculus.provenance.files import replace_file
 
@@ -26,9 +27,13 @@ ALLOWED = 3e-15
 
 @dataclass(frozen=True)
 class Replay:
-    """How many numbers were compared, which disagree, and the worst of each kind."""
+    """How many numbers were compared, which disagree, and the worst of each kind.
+
+    `without` counts further units whose captures are not here, since they were taken from an archive.
+    """
 
     units: int
+    without: int
     compared: int
     disagreeing: tuple[Comparison, ...]
     worst: dict[str, float]
@@ -42,7 +47,7 @@ class Replay:
 def replay(
     path: Path, *, report: Callable[[str, int, int], None] = lambda unit, done, total: None
 ) -> Replay:
-    """Replay every finished unit of a run and save the outcome beside it."""
+    """Replay every finished unit of a run that has its captures, and save the outcome beside it."""
     record = directory.read_run(path)
     study = find_study(record.study)
     plans = planned(path, record, study)
@@ -57,16 +62,22 @@ def replay(
     units = [unit for survey in surveys for unit in survey.done]
     if not units:
         raise StoreError("The run has no finished unit yet; there is nothing to replay.")
+    kept = [unit for unit in units if _has_captures(path / directory.UNITS / unit)]
+    if not kept:
+        raise StoreError(
+            f"All {len(units)} finished units were taken from an archive, without captures; there is nothing "
+            f"to replay. What their own replay gave is in the archive's manifest."
+        )
     shared = _load(path / directory.WEIGHTS)
     compared, disagreeing, worst = 0, [], {}
-    report("", 0, len(units))
-    for number, unit in enumerate(units, start=1):
+    report("", 0, len(kept))
+    for number, unit in enumerate(kept, start=1):
         for pair in _compare(study, settings, shared, path / directory.UNITS / unit):
             compared += 1
             worst[pair.name] = max(worst.get(pair.name, 0.0), pair.relative)
             disagreeing += [] if pair.relative <= ALLOWED else [pair]
-        report(unit, number, len(units))
-    result = Replay(len(units), compared, tuple(disagreeing), worst)
+        report(unit, number, len(kept))
+    result = Replay(len(kept), len(units) - len(kept), compared, tuple(disagreeing), worst)
     _save(path, record.fingerprint, directory.root_hash(path, record, tuple(units)), result)
     return result
 
@@ -74,6 +85,11 @@ def replay(
 def _compare(study: Any, settings: Any, shared: Arrays, shard: Path) -> Iterator[Comparison]:
     tables = unit_tables(study, settings, shard)
     yield from study.replay(settings, shared, _load(shard), tables)
+
+
+def _has_captures(shard: Path) -> bool:
+    """Whether a shard is as the run left it; a unit that had no tensors lacks none."""
+    return CAPTURES not in read_seal(shard)["dropped"]
 
 
 def _load(shard: Path) -> Arrays:
@@ -86,6 +102,7 @@ def _save(path: Path, fingerprint: str, root: str, result: Replay) -> None:
         "fingerprint": fingerprint,
         "root": root,
         "units": result.units,
+        "without_captures": result.without,
         "compared": result.compared,
         "failed": len(result.disagreeing),
         "passed": result.passed,

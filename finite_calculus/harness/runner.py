@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from finite_calculus.harness import directory
+from finite_calculus.harness.archived import read_archive, require_same_run, take_over
 from finite_calculus.harness.checks import CHECKS
 from finite_calculus.harness.claims import claimed, exclusive
 from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan
@@ -22,7 +23,7 @@ from finite_calculus.harness.identity import identify
 from finite_calculus.harness.records import kinds_of
 from finite_calculus.harness.rows import encode_rows
 from finite_calculus.harness.settings import StudySettings, require_layers
-from finite_calculus.harness.shards import commit, discard_part
+from finite_calculus.harness.shards import commit, discard_part, unit_words
 from finite_calculus.harness.stages import fix_policy
 from finite_calculus.harness.study import Plan, Policy, Study, UnitResult
 from finite_calculus.harness.subjects import LOGGER, Subject, open_subject
@@ -70,9 +71,12 @@ def run(
     device: str = "cpu",
     loaded: tuple[Any, Any] | None = None,
     limit: int | None = None,
+    archive: Path | None = None,
     report: Report = lambda unit, done, total: None,
 ) -> Progress:
     """Run a study into a directory, or go on with it; at most `limit` units in this call.
+
+    The units of an `archive` of this very run are taken from it and not computed.
 
     `report(unit, done, total)` is called before the first unit of a stage and after each; `loaded` is a
     model with its tokenizer, in place of loading the settings' one.
@@ -80,18 +84,23 @@ def run(
     if limit is not None and limit < 1:
         raise ValueError(f"`limit` must be at least 1 unit; got {limit}. Leave it out for all.")
     directory.require_free(out)
+    earlier = None if archive is None else read_archive(archive)
     with open_subject(settings, device=device, loaded=loaded) as subject:
         if subject.layers is not None:
             require_layers(settings, subject.layers)
         first = _planned(study, settings, subject, study.stages[0], None)
         identity = identify(study, settings, subject.describe(), first.saved.sha256)
         directory.require_same(out, study.name, identity)  # before a log is begun in it
+        if earlier is not None:
+            require_same_run(earlier, study.name, identity)
         out.mkdir(parents=True, exist_ok=True)
         with _logging(out):
             with exclusive(out, "setup"):
                 record = directory.open_run(out, study.name, identity)
                 directory.keep_plan(out, first.saved)
                 subject.pass_gate(out, record.fingerprint, first.plan.prompt)
+                if earlier is not None:
+                    take_over(earlier, out)
             return _run_stages(Run(study, settings, out, record, subject, report), first, limit)
 
 
@@ -221,7 +230,7 @@ def _files(job: Run, unit: str, fingerprint: str, result: UnitResult) -> dict[st
     unknown = set(result.rows) - set(job.study.tables)
     if unknown:
         raise StoreError(f"`rows` must be of the study's tables; got {sorted(unknown)[0]}.")
-    words = {"study": job.study.name, "unit": unit, "fingerprint": fingerprint}
+    words = unit_words(job.study.name, unit, fingerprint)
     rows: dict[str, Any] = {**dict.fromkeys(job.study.tables, ()), **result.rows}
     rows[CHECKS] = [check.row(unit) for check in result.checks]
     files = {

@@ -2,7 +2,8 @@
 
 A shard is a directory with its files and a seal. It is written under a temporary name, every file
 and the directory are flushed to the disk, and then it is renamed, which is atomic: whatever has its
-final name is complete. The seal holds the sha256 of every file and the fingerprint of its stage.
+final name is complete. The seal holds the sha256 of every file and the fingerprint of its stage. A shard
+that was taken from an archive lacks the captures; its seal keeps their sha256 under `dropped`.
 """
 
 import json
@@ -22,7 +23,12 @@ _WRITTEN = (".parquet", ".safetensors", SEAL)
 
 
 def commit(
-    target: Path, files: Mapping[str, bytes], *, fingerprint: str, seconds: float = 0.0
+    target: Path,
+    files: Mapping[str, bytes],
+    *,
+    fingerprint: str,
+    seconds: float = 0.0,
+    dropped: Mapping[str, str] | None = None,
 ) -> None:
     """Write a shard atomically; a target that exists is refused, never overwritten."""
     if target.exists():
@@ -35,6 +41,7 @@ def commit(
         "unit": target.name,
         "fingerprint": fingerprint,
         "sha256": {name: digest(blob) for name, blob in files.items()},
+        **({"dropped": dict(dropped)} if dropped else {}),
         "seconds": seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -42,6 +49,11 @@ def commit(
     flush_directory(part)
     os.rename(part, target)
     flush_directory(target.parent)
+
+
+def unit_words(study: str, unit: str, fingerprint: str) -> dict[str, str]:
+    """What the metadata of a unit's tables says."""
+    return {"study": study, "unit": unit, "fingerprint": fingerprint}
 
 
 def discard_part(part: Path) -> None:
@@ -59,7 +71,12 @@ def read_seal(shard: Path) -> dict[str, Any]:
     """The seal of a shard; refuses one that cannot be read."""
     try:
         seal = json.loads((shard / SEAL).read_text())
-        return {**seal, "sha256": dict(seal["sha256"]), "fingerprint": str(seal["fingerprint"])}
+        return {
+            **seal,
+            "sha256": dict(seal["sha256"]),
+            "dropped": dict(seal.get("dropped", {})),
+            "fingerprint": str(seal["fingerprint"]),
+        }
     except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(
             f"{shard.name}: no readable {SEAL}; it was not committed by a run"

@@ -148,6 +148,9 @@ def _replay(
             return "of other records than those that are here now; replay again"
         state = "all agree" if saved["passed"] else f"{saved['failed']} DISAGREE"
         worst = float(saved["worst"])
-        return f"{saved['compared']} numbers of {saved['units']} units, {state}, worst {worst:.1e}"
+        units = f"{saved['units']} units"
+        if saved.get("without_captures"):
+            units += f" ({saved['without_captures']} more have no captures)"
+        return f"{saved['compared']} numbers of {units}, {state}, worst {worst:.1e}"
     except (ValueError, KeyError, TypeError):
         return f"{target.name} is damaged; replay again"

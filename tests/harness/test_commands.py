@@ -112,6 +112,6 @@ def test_the_help_of_a_study_shows_its_own_settings() -> None:
         assert flag in text
 
 
-@pytest.mark.parametrize("name", ["run", "status", "replay", "summary"])
+@pytest.mark.parametrize("name", ["run", "status", "replay", "again", "summary"])
 def test_help_shows_an_example(name: str) -> None:
     assert f"finite-calculus {name} " in plain(command(name, "--help").output)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from finite_calculus.harness import StoreError, find_study, registry, study_names
+from finite_calculus.harness import StoreError, find_study, study_names
 from finite_calculus.harness.executors import Processes
 from finite_calculus.harness.runner import run
 from finite_calculus.provenance.digests import digest
@@ -15,21 +15,7 @@ from tests.helpers.studies import command, contents, plain
 from tests.helpers.toy_study import STUDY, ToySettings
 from tests.helpers.toy_study.draws import draw
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toy as an installed distribution, also for worker processes."""
-    site = tmp_path_factory.mktemp("site")
-    folder = site / "toy_study-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-study\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text(
-        f"[{registry.GROUP}]\ntoy = tests.helpers.toy_study:STUDY\n"
-    )
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", f"{site}:{ROOT}")
+pytestmark = pytest.mark.usefixtures("toy_installed")
 
 
 def test_it_is_listed_after_ours_and_found_by_name() -> None:

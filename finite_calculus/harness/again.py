@@ -1,0 +1,132 @@
+"""One unit of an archive computed again, and every number of it beside the recorded one.
+
+Settings and policy come from the archive; with the model and the code at hand they give the unit. Other code
+or versions are no obstacle, but they are named. The preflight is not run: the records are the check.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from finite_calculus.harness.archived import Archive, read_archive
+from finite_calculus.harness.checks import CHECKS
+from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.identity import differences, identify
+from finite_calculus.harness.records import kinds_of
+from finite_calculus.harness.registry import find_study
+from finite_calculus.harness.rows import Row, decode_rows
+from finite_calculus.harness.stages import policy_file, read_policy
+from finite_calculus.harness.study import Policy, Study
+from finite_calculus.harness.subjects import open_subject
+from finite_calculus.provenance.digests import digest
+
+
+@dataclass(frozen=True)
+class Differing:
+    """A value that came out otherwise than it was recorded."""
+
+    table: str
+    row: int
+    column: str
+    recorded: Any
+    again: Any
+
+
+@dataclass(frozen=True)
+class Again:
+    """A unit beside its records: rows and values by table, what differs, and what of the identity does."""
+
+    rows: Mapping[str, int]
+    values: int
+    differing: tuple[Differing, ...]
+    changed: tuple[str, ...]
+    repeatable: bool
+
+
+def again(
+    path: Path,
+    unit: str,
+    *,
+    places: Mapping[str, str] | None = None,
+    device: str = "cpu",
+    loaded: tuple[Any, Any] | None = None,
+) -> Again:
+    """Compute a unit of an archive again; `places` are folders of the user that the settings do not keep."""
+    archive = read_archive(path)
+    stage = archive.stage_of(unit).stage
+    study = find_study(archive.record.study)
+    settings = _settings(study, archive, places or {})
+    with open_subject(settings, device=device, loaded=loaded) as subject:
+        first = study.plan(subject, settings, study.stages[0], None)
+        policy = _policy(study, archive, stage)
+        plan = first if policy is None else study.plan(subject, settings, stage, policy)
+        if digest(dict(plan.manifest)) != digest(dict(archive.plans[stage].manifest)):
+            raise StoreError(
+                f"The prompts or rows of {stage} must be those of the archive; their hashes are others. "
+                f"Use the same model and data."
+            )
+        recorded_plan = archive.record.identity["plan"]
+        identity = identify(study, settings, subject.describe(), recorded_plan)
+        result = study.run(subject, settings, plan.units[unit], policy)
+    computed = {**dict.fromkeys(study.tables, ()), **result.rows}
+    computed[CHECKS] = [check.row(unit) for check in result.checks]
+    recorded = {
+        name: decode_rows(table, kinds_of(study)[name])
+        for name, table in archive.tables()[unit].items()
+    }
+    differing = [
+        each
+        for name, rows in recorded.items()
+        for each in _differing(name, rows, computed.get(name, ()))
+    ]
+    return Again(
+        rows={name: len(rows) for name, rows in recorded.items()},
+        values=sum(
+            len(rows) * len(dataclasses.fields(kinds_of(study)[n])) for n, rows in recorded.items()
+        ),
+        differing=tuple(differing),
+        changed=tuple(differences(archive.record.identity, identity.as_dict())),
+        repeatable=study.repeatable,
+    )
+
+
+def _settings(study: Study[Any, Any], archive: Archive, places: Mapping[str, str]) -> Any:
+    """The settings of the archive, with folders of the user."""
+    fields = study.Settings.model_fields
+    allowed = [name for name, field in fields.items() if field.exclude or name == "model"]
+    wrong = sorted(set(places) - set(allowed))
+    if wrong:
+        raise ValueError(
+            f"`places` must name {' or '.join(allowed) or 'nothing'} of {study.name}; got {wrong[0]}."
+        )
+    return study.Settings.model_validate({**archive.record.identity["settings"], **places})
+
+
+def _policy(study: Study[Any, Any], archive: Archive, stage: str) -> Policy | None:
+    """The policy that a stage followed; the first one follows none."""
+    number = study.stages.index(stage)
+    if number == 0:
+        return None
+    policy = read_policy(archive.path, study.stages[number - 1])
+    if digest(dict(policy)) != archive.plans[stage].policy:
+        name = policy_file(study.stages[number - 1])
+        raise StoreError(f"{name} is damaged: the plan of {stage} names another policy.")
+    return policy
+
+
+def _differing(table: str, recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[Differing]:
+    """Values that are not the same; a number that is none equals another that is none."""
+    if len(recorded) != len(computed):
+        yield Differing(table, len(recorded), "rows", len(recorded), len(computed))
+    for number, pair in enumerate(zip(recorded, computed, strict=False)):
+        for field in dataclasses.fields(pair[0]):
+            before, now = (getattr(row, field.name) for row in pair)
+            if before != now and not (_is_nan(before) and _is_nan(now)):
+                yield Differing(table, number, field.name, before, now)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
