@@ -48,6 +48,9 @@ def test_a_run_finds_the_heads_that_the_embedded_model_was_given(
     assert run(STUDY, settings(), tmp_path / "run", loaded=embedded).done == 8
     assert failed_checks(tmp_path / "run") == ""
     saved = read_saved(tmp_path / "run")
+    # Tasks in turn, so that a part of a run is a balanced one.
+    tested = [name for name in saved.units if "-test-" in name]
+    assert [name.split("-")[0] for name in tested] == 2 * ["retrieval", "ordered"]
     tables = {table.name: table for table in report_tables(saved)}
     assert list(tables) == ["heads", "recall", "anchor", "single"]
     assert {line[0] for line in tables["heads"].rows} == {1}

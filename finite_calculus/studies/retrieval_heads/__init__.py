@@ -34,7 +34,7 @@ class RetrievalHeads(Study["HeadSettings", "HeadPrompt"]):
     def plan(
         self, subject: "ModelSubject", settings: HeadSettings, stage: str, policy: Policy | None
     ) -> "Plan[HeadPrompt]":
-        """One unit for each prompt: the calibration's stream to find heads, the test's to edit them."""
+        """One unit for each prompt, tasks in turn: calibration prompts find heads, test prompts edit them."""
         from finite_calculus.studies.retrieval_heads.prompts import head_prompts
 
         find = stage == "find"
@@ -52,7 +52,9 @@ class RetrievalHeads(Study["HeadSettings", "HeadPrompt"]):
             )
         ]
         manifest = {"prompts": [prompt.manifest() for prompt in prompts]}
-        return Plan({prompt.unit: prompt for prompt in prompts}, manifest, prompts[0].ids)
+        # Tasks in turn, so that a part of a run is a balanced one; sorting is stable.
+        turns = sorted(prompts, key=lambda prompt: prompt.index)
+        return Plan({prompt.unit: prompt for prompt in turns}, manifest, prompts[0].ids)
 
     def run(
         self,
