@@ -104,18 +104,26 @@ def deletion_table(rows: Sequence[SpanDeletion]) -> Table:
     return Table("deletion", "Attribution of deletions", columns, tuple(lines), note)
 
 
-def _mean_spearman(first: np.ndarray, second: np.ndarray, clusters: Sequence[str]) -> float | None:
-    """Spearman's correlation of each row, averaged; None where no row has one."""
+def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Spearman's correlation of each row; NaN where the magnitudes of a side are all equal."""
     from scipy.stats import rankdata  # slow to import, and only this needs it
 
     ranks = [rankdata(part, axis=1) for part in (first, second)]
     centred = [part - part.mean(axis=1, keepdims=True) for part in ranks]
     sizes = [np.sqrt((part * part).sum(axis=1)) for part in centred]
+    products = (centred[0] * centred[1]).sum(axis=1)
     known = (sizes[0] > 0) & (sizes[1] > 0)
+    return np.where(known, products / np.where(known, sizes[0] * sizes[1], 1.0), np.nan)
+
+
+def _mean_spearman(first: np.ndarray, second: np.ndarray, clusters: Sequence[str]) -> float | None:
+    """Their mean over sets; None where no row has one."""
+    correlations = spearman(first, second)
+    known = np.isfinite(correlations)
     if not known.any():
         return None
-    products = (centred[0] * centred[1]).sum(axis=1)[known] / (sizes[0] * sizes[1])[known]
-    return set_mean(products, [c for c, here in zip(clusters, known, strict=True) if here])
+    sets = [c for c, here in zip(clusters, known, strict=True) if here]
+    return set_mean(correlations[known], sets)
 
 
 def repair_tables(rows: Sequence[Repair], bootstrap: Bootstrap) -> Iterator[Table]:

@@ -7,6 +7,7 @@ from finite_calculus.harness import Records, Table
 from finite_calculus.harness.checks import CheckRow, totals
 from finite_calculus.harness.tables import number
 from finite_calculus.studies.positional.edit_tables import edit_tables
+from finite_calculus.studies.positional.findings import findings_table
 from finite_calculus.studies.positional.part_tables import (
     deletion_table,
     interaction_table,
@@ -41,6 +42,7 @@ def report(settings: PositionalSettings, records: Records) -> Iterator[Table]:
     yield reordering_table(records.rows(Reordering), part)
     yield deletion_table(records.rows(SpanDeletion))
     yield from repair_tables(records.rows(Repair), part)
+    yield findings_table(records, whole, part)
     yield _checks(records)
     yield _audit(settings, records, edits)
 

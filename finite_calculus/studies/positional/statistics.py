@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from finite_calculus.harness import Interval, cluster_means
+from finite_calculus.harness import Interval, cluster_means, paired_interval
 from finite_calculus.studies.positional.settings import PositionalSettings
 
 T = TypeVar("T")
@@ -58,6 +58,13 @@ class Bootstrap:
         tail = (1 - self.coverage) / 2
         low, high = np.quantile(ratios, [tail, 1 - tail])
         return Interval(estimate, float(low), float(high), len(above))
+
+    def mean(self, values: Sequence[float] | np.ndarray, clusters: Sequence[str]) -> Interval:
+        """The mean over sets of the mean inside each, with its interval."""
+        listed = np.asarray(values, dtype=float)
+        return paired_interval(
+            listed, np.zeros_like(listed), np.asarray(clusters), **self.options()
+        )
 
     def reduction(
         self, errors: Sequence[float], others: Sequence[float], clusters: Sequence[str]
