@@ -15,7 +15,7 @@ from torch import Tensor
 
 from finite_calculus.models.directions import write_directions
 from finite_calculus.models.edits import Edit
-from finite_calculus.models.hessian import hessian_products
+from finite_calculus.models.hessian import gradient_graph
 from finite_calculus.models.kinds import DIRECTION_KINDS
 from finite_calculus.models.layer import LayerCapture, stored_copy
 from finite_calculus.models.margins import Margin
@@ -23,7 +23,7 @@ from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.smoothness import missing_smoothness
 
 # Directions of one pass: products of about this many rows are fast, and memory grows with them.
-_ROWS = 96
+_ROWS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Curvature:
         basis, products, form = self.basis[rows], self.products[rows], self.form[rows, rows]
         inside = writes @ basis.T
         rest = torch.addmm(writes, inside, basis, alpha=-1)
-        mixed = ((inside @ products) * rest).sum(-1)
+        mixed = (inside * (rest @ products.T)).sum(-1)
         return SecondOrder(
             term=0.5 * ((inside @ form) * inside).sum(-1) + mixed,
             outside=torch.linalg.vector_norm(rest, dim=-1),
@@ -113,24 +113,22 @@ def take_curvature(
     owners = [number for number, basis in zip(numbers, bases, strict=True) for _ in basis]
     basis = torch.cat(bases)
     form = torch.full((len(owners), len(owners)), torch.nan, dtype=basis.dtype)
-    products, gaps = torch.empty_like(basis), []
+    products = torch.empty_like(basis)
     together = max(1, _ROWS // count)
-    for first in range(0, len(numbers), together):
-        above, moved = numbers[first:], bases[first : first + together]
-        starts = [each.to(device) for each in moved]
-        starts += [starts[0][:0] for _ in above[len(moved) :]]
-        gradients, changes = hessian_products(prompt, margin, above, starts)
-        done = sum(len(each) for each in bases[:first])
-        begin = done
-        batch = slice(done, done + sum(len(each) for each in moved))
-        for place, change in enumerate(changes):
-            own = slice(begin, begin + len(bases[first + place]))
-            change = stored_copy(change)
-            form[batch, own] = change @ bases[first + place].T
-            if place < len(moved):
-                products[own] = change[own.start - done : own.stop - done]
-                gaps.append(_gap(gradients[place], layers[first + place]))
-            begin = own.stop
+    with gradient_graph(prompt, margin, numbers) as graph:
+        gaps = [_gap(g, layer) for g, layer in zip(graph.gradients, layers, strict=True)]
+        for first in range(0, len(numbers), together):
+            moved = [each.to(device) for each in bases[first : first + together]]
+            starts = moved + [moved[0][:0] for _ in numbers[first + len(moved) :]]
+            begin = done = sum(len(each) for each in bases[:first])
+            batch = slice(done, done + sum(len(each) for each in moved))
+            for place, change in enumerate(graph.products(first, starts)):
+                own = slice(begin, begin + len(bases[first + place]))
+                change = stored_copy(change)
+                form[batch, own] = change @ bases[first + place].T
+                if place < len(moved):
+                    products[own] = change[own.start - done : own.stop - done]
+                begin = own.stop
     asymmetry = tuple(_asymmetry(form, owners, number) for number in numbers)
     return Curvature(
         layers=tuple(owners),

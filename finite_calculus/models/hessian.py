@@ -3,13 +3,14 @@
 One zero offset is added to the projected write of every layer from the lowest edited one on. The margin's
 gradient at the offsets keeps its own graph, and a second backward pass through it, batched over
 directions, gives the products: the baseline and its gradient are evaluated once, so that weights are read
-once for all directions. The last token's own key and value move with its state and are part of the
+once for all directions, and a pass goes down to the lowest layer of its directions only. The last token's own key and value move with its state and are part of the
 derivative; the prefix is shared and does not move (`prefix_attention`). Blocks below the lowest layer
 hand on their captured state and enter no graph.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -44,24 +45,55 @@ def hessian_products(
     derivative is wanted but that starts no direction; all directions of all layers are one batch, in
     that order.
     """
-    offsets = [torch.zeros_like(each[0]).requires_grad_() for each in _offsets(starts)]
-    started = [place for place, each in enumerate(starts) if len(each)]
-    with margins_of_offsets(prompt, margin, layers) as function, torch.enable_grad():
-        gradients = torch.autograd.grad(function(*offsets)[0], offsets, create_graph=True)
+    with gradient_graph(prompt, margin, layers) as graph:
+        return [each.detach() for each in graph.gradients], graph.products(0, starts)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientGraph:
+    """Gradients of the margin at offsets to the writes of layers, with the graph that made them."""
+
+    family: str
+    layers: tuple[int, ...]
+    offsets: tuple[Tensor, ...]
+    gradients: tuple[Tensor, ...]
+
+    def products(
+        self, first: int, starts: Sequence[Float[Tensor, "_ model"]]
+    ) -> list[Float[Tensor, "directions model"]]:
+        """H b at the layers from place `first` on; `starts` has directions, or none, for each of these.
+
+        The pass goes no deeper than that layer, so that directions of high layers cost little.
+        """
         moved = _offsets(starts)
+        started = [place for place, each in enumerate(starts) if len(each)]
         try:
             products = torch.autograd.grad(
-                [gradients[place] for place in started],
-                offsets,
+                [self.gradients[first + place] for place in started],
+                self.offsets[first:],
                 [moved[place] for place in started],
                 is_grads_batched=True,
+                retain_graph=True,
             )
         except NotImplementedError as error:
             raise UnsupportedModelError(
-                f"`curvature` needs a second derivative of everything above layer {layers[0]}; torch "
-                f"has none for a part of {type(prompt.model).__name__}: {error}. Capture without it."
+                f"`curvature` needs a second derivative of everything above layer {self.layers[first]}; "
+                f"torch has none for a part of {self.family}: {error}. Capture without it."
             ) from error
-    return [gradient.detach() for gradient in gradients], list(products)
+        return list(products)
+
+
+@contextmanager
+def gradient_graph(
+    prompt: PreparedPrompt, margin: Margin, layers: Sequence[int]
+) -> Iterator[GradientGraph]:
+    """The baseline's gradients at ascending layers, evaluated once for all directions."""
+    with margins_of_offsets(prompt, margin, layers) as function, torch.enable_grad():
+        writes = [batch_baseline(prompt, 1).layers[layer].write[0] for layer in layers]
+        offsets = tuple(torch.zeros_like(each, dtype=torch.float32) for each in writes)
+        offsets = tuple(offset.requires_grad_() for offset in offsets)
+        gradients = torch.autograd.grad(function(*offsets)[0], offsets, create_graph=True)
+        yield GradientGraph(type(prompt.model).__name__, tuple(layers), offsets, gradients)
 
 
 def _offsets(starts: Sequence[Tensor]) -> list[Float[Tensor, "directions model"]]:

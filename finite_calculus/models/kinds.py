@@ -16,5 +16,6 @@ TOKEN_KINDS: tuple[Edit, ...] = (
     *(KeyShift.anywhere(sign * SHIFT, band) for band in BANDS for sign in (1, -1)),
 )
 
-# Their writes nearly span those of the turned keys too, and need no edited bank to be formed.
-DIRECTION_KINDS: tuple[Edit, ...] = TOKEN_KINDS[: len(MULTIPLIERS) + 2]
+# Their writes nearly span those of all kinds: weaker odds move like a deletion or like stronger ones, and
+# turned keys along the same vectors.
+DIRECTION_KINDS: tuple[Edit, ...] = TOKEN_KINDS[len(MULTIPLIERS) - 2 : len(MULTIPLIERS) + 2]

@@ -106,7 +106,9 @@ def kind_writes(
                 writes[place] = prepared.of_response(response)
     if scores:
         writes[list(scores)] = prepared.of_scores(torch.stack(list(scores.values())))
-    return writes * torch.stack(permitted).unsqueeze(-1)
+    allowed = torch.stack(permitted)
+    # Where all are allowed, as nearly always, nothing is copied.
+    return writes if bool(allowed.all()) else writes * allowed.unsqueeze(-1)
 
 
 @dataclass(frozen=True, eq=False)
