@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.helpers.notebooks import code_cells
 
 ROOT = Path(__file__).parents[1]

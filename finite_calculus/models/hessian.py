@@ -3,9 +3,9 @@
 One zero offset is added to the projected write of every layer from the lowest edited one on. The margin's
 gradient at the offsets keeps its own graph, and a second backward pass through it, batched over
 directions, gives the products: the baseline and its gradient are evaluated once, so that weights are read
-once for all directions, and a pass goes down to the lowest layer of its directions only. The last token's own key and value move with its state and are part of the
-derivative; the prefix is shared and does not move (`prefix_attention`). Blocks below the lowest layer
-hand on their captured state and enter no graph.
+once for all directions, and a pass goes down to the lowest layer of its directions only. The last token's
+own key and value move with its state and are part of the derivative; the prefix is shared and does not
+move (`prefix_attention`). Blocks below the lowest layer hand on their captured state and enter no graph.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -17,8 +17,8 @@ from finite_calculus.models import (
     ScaleValues,
     attach,
     compare_all,
+    execute,
 )
-from finite_calculus.models import execute
 from finite_calculus.models.objectives import as_objective
 from finite_calculus.models.tiny import tiny_model
 

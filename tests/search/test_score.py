@@ -178,7 +178,9 @@ def test_bad_requests_are_refused_with_what_to_do(embedded, llama) -> None:
         Family(width=0)
     with pytest.raises(ValueError, match="distinct tokens"):
         Family(places=((3, 3),))
-    with pytest.raises(ValueError, match=r"`places` must name tokens in 0\.\.\d+, those of the capt"):
+    with pytest.raises(
+        ValueError, match=r"`places` must name tokens in 0\.\.\d+, those of the capt"
+    ):
         score(embedded.capture, Family(places=((10_000,),)))
     with pytest.raises(ValueError, match="must have a candidate"):
         score(embedded.capture, Family(places=()))

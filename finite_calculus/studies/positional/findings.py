@@ -70,8 +70,8 @@ def _shifts(rows: Sequence[PositionalEdit], bootstrap: Bootstrap) -> Iterator[Fi
     yield "signs: finite over Jacobian", "points", bootstrap.mean(gap, [r.cluster for r in moved])
     known = [row for row in rows if row.predicted_second is not None]
     if known:
-        pair = (errors(known, name) for name in ("second", "finite"))
-        below = bootstrap.reduction(*pair, [row.cluster for row in known])
+        second, finite = (errors(known, name) for name in ("second", "finite"))
+        below = bootstrap.reduction(second, finite, [row.cluster for row in known])
         yield "second order downstream errs less than finite", "%", below
 
 
