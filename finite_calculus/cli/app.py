@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from finite_calculus.cli.guide import EXIT_CODES, Guide
+
 app = typer.Typer(
-    no_args_is_help=True,
+    cls=Guide,
     rich_markup_mode="markdown",
-    help="Exact finite attention responses: verify the calculus and use it.",
+    epilog=EXIT_CODES,
 )
 
 
@@ -27,4 +29,7 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Exact finite attention responses: verify the calculus and use it."""
+    """Exact finite attention responses: verify the calculus and use it.
+
+    Without a command: where to begin.
+    """

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
+from finite_calculus.cli.guide import PROOFS
 from finite_calculus.cli.options import Quiet
 from finite_calculus.cli.outputs import save_json, writable, writable_folder
 
@@ -16,7 +17,7 @@ from finite_calculus.cli.outputs import save_json, writable, writable_folder
 _RECORDS = Path("results/audit")
 
 
-@app.command()
+@app.command(rich_help_panel=PROOFS)
 def audit(
     cases: Annotated[
         str, typer.Option(help="Cases per function and precision; 1e6 is understood.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import CACHE
 from finite_calculus.cli.options import (
     Answer,
     Chat,
@@ -43,7 +44,7 @@ Generate = Annotated[
 ]
 
 
-@app.command()
+@app.command(rich_help_panel=CACHE)
 def evict(
     answer: OptionalAnswer = None,
     versus: OptionalVersus = None,
@@ -164,7 +165,7 @@ def evict(
     save_json(json_file, described(question, capture, evictions=evictions, generated=text))
 
 
-@app.command()
+@app.command(rich_help_panel=CACHE)
 def restore(
     answer: Answer,
     versus: Versus,

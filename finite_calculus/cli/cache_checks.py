@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import CACHE
 from finite_calculus.cli.options import (
     Chat,
     Device,
@@ -39,7 +40,7 @@ Existing = Annotated[
 ]
 
 
-@app.command("kv-error")
+@app.command("kv-error", rich_help_panel=CACHE)
 def kv_error(
     transform: Annotated[
         str,
@@ -124,7 +125,7 @@ def kv_error(
     save_json(json_file, described(question, capture, transform=transform, error=asdict(error)))
 
 
-@app.command("compare-cache")
+@app.command("compare-cache", rich_help_panel=CACHE)
 def compare_cache(
     reference: Existing = None,
     other: Existing = None,

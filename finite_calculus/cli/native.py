@@ -6,12 +6,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import MODELS
 from finite_calculus.cli.options import Device, JsonFile, ModelArgument, Quiet
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import or_refuse
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def models(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON with every pin in full.")
@@ -21,13 +22,15 @@ def models(
 
     Wherever a command takes a model, it also takes a folder that `save_pretrained` wrote, or a hub id as
     owner/name or owner/name@revision. Only safetensors are read, and no code of a repository is run.
+
+    Example: `finite-calculus models --json`
     """
     from finite_calculus.checkpoints.commands import models_command
 
     models_command(json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def preflight(
     model: ModelArgument = "embedded",
     prompt: Annotated[

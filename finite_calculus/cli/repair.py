@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import MODELS
 from finite_calculus.cli.options import Device, JsonFile, Model, Quiet
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import or_refuse, show
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from finite_calculus.studies.answer_repair.rows import Case, Continuation
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def repair(
     case_file: Annotated[Path, typer.Argument(help="The case: prompt, functions, checks, target.")],
     model: Model = "embedded",

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import PAGES
 
 Records = Annotated[
     list[Path],
@@ -15,7 +16,7 @@ Records = Annotated[
 ]
 
 
-@app.command()
+@app.command(rich_help_panel=PAGES)
 def report(
     paths: Records,
     out: Annotated[Path, typer.Option(help="The page to write; it opens offline.")] = Path(
@@ -41,7 +42,7 @@ def report(
     print(f"{len(sources)} records in {out}, {size / 1e6:.1f} MB; open it in a browser")
 
 
-@app.command()
+@app.command(rich_help_panel=PAGES)
 def figure(
     name: Annotated[str, typer.Argument(help="Name of the figure; `list` names all.")],
     paths: Annotated[list[Path] | None, typer.Argument(help="Runs or archives.")] = None,

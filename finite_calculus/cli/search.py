@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import MODELS
 from finite_calculus.cli.options import (
     Answer,
     Chat,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from finite_calculus.search.table import Side
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def score(
     answer: Answer,
     versus: Versus,
@@ -166,7 +167,7 @@ class _EditCommand(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-@app.command(cls=_EditCommand)
+@app.command(cls=_EditCommand, rich_help_panel=MODELS)
 def execute(
     edit: Annotated[list[str], typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")],
     answer: Annotated[

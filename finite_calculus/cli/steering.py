@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import MODELS
 from finite_calculus.cli.options import (
     Answer,
     Chat,
@@ -29,7 +30,7 @@ from finite_calculus.cli.question import (
 )
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def steer(
     layer: Annotated[int, typer.Option(min=0, help="The layer of the head.")],
     head: Annotated[int, typer.Option(min=0, help="The query head.")],

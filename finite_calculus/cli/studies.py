@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import STUDIES
 from finite_calculus.cli.options import Device, Quiet
 from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
@@ -18,6 +19,7 @@ Directory = Annotated[Path, typer.Argument(help="Directory of a run.", show_defa
 app.add_typer(
     typer.Typer(cls=StudyGroup, no_args_is_help=True, rich_markup_mode="markdown"),
     name="run",
+    rich_help_panel=STUDIES,
     help="""Run a study, or go on with it: the same command again resumes at the next unit.
 
     Prompts are built and checked first, then the model passes its preflight, which is saved in the
@@ -30,7 +32,7 @@ app.add_typer(
 )
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def status(directory: Directory) -> None:
     """Say what a run holds: what is done, what is missing, what was checked. Every hash is verified.
 
@@ -45,7 +47,7 @@ def status(directory: Directory) -> None:
     raise typer.Exit(0 if state.sound else 1)
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def replay(directory: Directory, quiet: Quiet = False) -> None:
     """Recompute every prediction of a run in float64 from its captures, without the model, and compare.
 
@@ -73,7 +75,7 @@ def replay(directory: Directory, quiet: Quiet = False) -> None:
     raise typer.Exit(0 if result.passed else 1)
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def again(
     archive: Annotated[Path, typer.Argument(help="Directory of an archive.", show_default=False)],
     unit: Annotated[
@@ -129,7 +131,7 @@ def _place(words: str) -> tuple[str, str]:
     return name, folder
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def summary(
     directory: Annotated[Path, typer.Argument(help="Directory of a run, or of an archive.")],
     out: Annotated[

@@ -91,7 +91,9 @@ def study_command(study: Any) -> Any:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     made = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    made.command(name=study.name, help=inspect.getdoc(inspect.getmodule(type(study))))(command)
+    text = inspect.getdoc(inspect.getmodule(type(study)))
+    words = f"{text}\n\nExample: `finite-calculus run {study.name} --out {study.name}`"
+    made.command(name=study.name, help=words)(command)
     return typer.main.get_command(made)
 
 

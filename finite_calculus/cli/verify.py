@@ -8,11 +8,12 @@ from rich.table import Table
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
+from finite_calculus.cli.guide import PROOFS
 from finite_calculus.cli.options import Quiet
 from finite_calculus.cli.outputs import save_json, writable
 
 
-@app.command()
+@app.command(rich_help_panel=PROOFS)
 def verify(
     only: Annotated[
         str | None, typer.Option(help="Verify one statement by its label, e.g. main:response.")
