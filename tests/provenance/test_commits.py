@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import finite_calculus
+from finite_calculus.provenance import commits
 from finite_calculus.provenance.commits import code_commit
 
 
@@ -21,7 +21,7 @@ def test_the_commit_is_known_while_nothing_is_changed(
     module = tmp_path / "finite_calculus" / "__init__.py"
     module.parent.mkdir()
     module.write_text("one = 1\n")
-    monkeypatch.setattr(finite_calculus, "__file__", str(module))
+    monkeypatch.setattr(commits, "_ROOT", tmp_path)
     assert code_commit() is None  # no repository
     _git(tmp_path, "init", "--quiet")
     assert code_commit() is None  # the repository does not hold it
