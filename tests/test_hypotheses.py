@@ -8,10 +8,10 @@ import sympy as sp
 
 from proofs.catalogue import entries, find
 from proofs.prover.links import Link, Transposed
-from proofs.prover.statements import Matrices, Statement
+from proofs.prover.statements import Matrices, Nonnegative, Statement
 from proofs.prover.sums import normalise
-from proofs.prover.syntax import Index, RefusalError, S
-from proofs.prover.vocabulary import MASS, ZERO, D, E, p
+from proofs.prover.syntax import Index, Letter, RefusalError, S
+from proofs.prover.vocabulary import MASS, ONE, ZERO, D, E, p
 from proofs.topics.phi import INTEGRAL, phi1, t
 
 STATEMENTS = {s.name: s for entry in entries() for s in entry.statements}
@@ -154,6 +154,64 @@ def test_link_that_says_what_the_lemma_says_is_accepted():
 def test_link_that_says_something_else_is_refused(fields, message):
     with pytest.raises(RefusalError, match=message):
         linked(**fields).prove()
+
+
+c, d, z = sp.symbols("c d z", real=True)
+GIVEN = Statement(name="given", lhs=z, rhs=ONE, scope="", hypotheses=((z, ONE),))
+SIGN = Statement(
+    name="sign",
+    lhs=ZERO,
+    rhs=z,
+    scope="",
+    relation="≤",
+    method=Nonnegative(((ONE, (z,)),)),
+    facts=(z,),
+)
+OF_KEYS = Statement(name="of keys", lhs=p * E / E, rhs=p, scope="", nonzero=(E,))
+
+
+@pytest.mark.parametrize(
+    ("link", "message"),
+    [
+        (Link(GIVEN, hypothesis=(c, ONE), meaning={c: z}), "assumes what it says"),
+        (Link(OF_KEYS, hypothesis=(c, ONE), meaning={c: ONE}, factor=ZERO), "factor is zero"),
+        (Link(OF_KEYS, hypothesis=(c, ONE), meaning={c: p}), "one number and cannot mean p"),
+    ],
+)
+def test_link_that_launders_an_assumption_is_refused(link, message):
+    claim = Statement(
+        name="claim", lhs=c * d, rhs=d, scope="", hypotheses=((c, ONE),), links=(link,)
+    )
+    with pytest.raises(RefusalError, match=message):
+        claim.prove()
+
+
+def test_lemma_that_assumes_a_sign_is_refused():
+    claim = dataclasses.replace(SIGN, name="claim", rhs=z * c**2, links=(Link(SIGN, fact=z),))
+    witness = Nonnegative(((ONE, (z, c**2)),))
+    with pytest.raises(RefusalError, match="which a lemma may not"):
+        dataclasses.replace(claim, method=witness).prove()
+
+
+def test_symbol_of_two_meanings_is_refused():
+    links = (Link(GIVEN, meaning={c: z}), Link(GIVEN, meaning={c: d}))
+    with pytest.raises(RefusalError, match="in one link"):
+        Statement(name="claim", lhs=c, rhs=c, scope="", links=links).prove()
+
+
+def test_matrix_of_two_transposes_is_refused():
+    statement = find("main:curvature").statements[0]
+    (link,) = statement.links
+    assert isinstance(link, Transposed)
+    pairs = (*link.pairs, (link.pairs[0][0], Letter("other", "m", "d")))
+    with pytest.raises(RefusalError, match="two transposes"):
+        dataclasses.replace(statement, links=(dataclasses.replace(link, pairs=pairs),)).prove()
+
+
+def test_every_lemma_is_a_statement_of_the_catalogue():
+    lemmas = [x.lemma for s in STATEMENTS.values() for x in s.links if isinstance(x, Link)]
+    assert lemmas
+    assert [lemma.name for lemma in lemmas if STATEMENTS.get(lemma.name) != lemma] == []
 
 
 def test_link_to_a_false_lemma_is_refused():

@@ -4,11 +4,13 @@ import pytest
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from proofs.prover.rational import ModelError, instantiate
 from proofs.prover.statements import (
     Antiderivative,
     Elementary,
     Matrices,
     Nonnegative,
+    PositiveIntegrand,
     Series,
     Statement,
     Sums,
@@ -20,6 +22,8 @@ inside = Index("1_S", idempotent=True)
 y, D, x, u = sp.symbols("y D x u", real=True)
 k = sp.Symbol("k", integer=True, nonnegative=True)
 n = sp.Symbol("n", integer=True, nonnegative=True)
+n_factorial = sp.factorial(n)
+positive = sp.Symbol("q", positive=True)
 B = sp.Symbol("B")
 a, b = Letter("a", "m", "m", indexed=True), Letter("b", "m", "m", indexed=True)
 A, C, wide = Letter("A", "m", "m"), Letter("C", "m", "m"), Letter("W", "m", "r")
@@ -46,6 +50,12 @@ def integral(body, lower=0, upper=1):
 
 def series(term, first=0):
     return sp.Sum(term, (n, first, sp.oo))
+
+
+def tail(coefficient) -> Statement:
+    """A power series is its first term and the rest: said of coefficients that have no series."""
+    first = series(coefficient * B**n)
+    return statement(first, coefficient.subs(n, 0) + series(coefficient * B**n, 1), Series(B))
 
 
 FALSE = {
@@ -119,6 +129,18 @@ FALSE = {
         statement(sp.exp(x), sp.Symbol("exp(x)"), Elementary()),
         "called like a function",
     ),
+    "symbol named as the prover names a function": (
+        statement(sp.exp(x), sp.Symbol("exp[x]", positive=True), Elementary()),
+        "called like a function",
+    ),
+    "symbol named like a product": (
+        statement(sp.exp(x * y), sp.exp(sp.Symbol("x*y", real=True)), Elementary()),
+        "or a product",
+    ),
+    "symbol named like an absolute value": (
+        statement(sp.Abs(x), sp.Symbol("|x|", nonnegative=True), Sums()),
+        "called like a function",
+    ),
     # Integrals: the running variable outside, a pole inside, and what sympy would integrate by itself.
     "running variable as a factor": (
         statement(u * integral(ONE), sp.Rational(1, 2), Antiderivative(u**2 / 2)),
@@ -127,6 +149,24 @@ FALSE = {
     "pole inside the limits": (
         statement(integral(1 / u**2, -1), -2 * ONE, Antiderivative(-1 / u), nonzero=(u,)),
         "runs through the integral",
+    ),
+    "variable of both signs that is called positive": (
+        statement(
+            sp.Integral(sp.Abs(positive), (positive, -1, 1)), ZERO, Antiderivative(positive**2 / 2)
+        ),
+        "nothing else is known of",
+    ),
+    "integral over what every key has of its own": (
+        statement(sp.Integral(S(p), (p, 0, 1)), S(ONE) / 2, Antiderivative(S(p**2 / 2))),
+        "nothing else is known of",
+    ),
+    "essential singularity inside the limits": (
+        statement(
+            integral((1 + 2 * u + (x - 1)) * sp.exp(-x / u), -1),
+            sp.exp(-x) - sp.exp(x),
+            Antiderivative(u**2 * sp.exp(-x / u)),
+        ),
+        "not declared non-zero",
     ),
     "integral without an antiderivative": (
         statement(integral(u), sp.Rational(1, 2), Elementary()),
@@ -149,6 +189,13 @@ FALSE = {
         statement((1 - B) * series(B**n), ONE, Series(B)),
         "converge",
     ),
+    "more factorials above than below": (tail(n_factorial**2 / sp.factorial(n + 1)), "converge"),
+    "numbers that outgrow the factorial": (tail(sp.exp(n**2) / n_factorial), "converge"),
+    "pole at an order": (tail(1 / ((n - 3) * n_factorial)), "converge"),
+    "factorial of a negative order": (
+        statement(*[series(sp.factorial(n - 2) / n_factorial**2 * B**n)] * 2, Series(B)),
+        "converge",
+    ),
     # Relations: a witness of ≤ is not a proof of =, and an equality proof is not asked for ≤.
     "witness for an equality": (
         statement(ZERO, S(p), Nonnegative(((ONE, (p,)),))),
@@ -157,6 +204,15 @@ FALSE = {
     "inequality without a witness": (
         statement(S(p), ZERO, Sums(), relation="≤"),
         "needs its witness",
+    ),
+    "relation that is neither": (statement(x, x, Sums(), relation="<"), "a relation is = or ≤"),
+    "absolute value of what need not be real": (
+        statement(B, sp.Abs(B), Nonnegative(((ONE, (sp.Abs(B) - B,)),)), relation="≤"),
+        "no fact says",
+    ),
+    "integral of what need not be real": (
+        statement(ZERO, integral(sp.exp(B * u)), PositiveIntegrand(), relation="≤"),
+        "nothing says",
     ),
     "square of what need not be real": (
         statement(ZERO, B**2, Nonnegative(((ONE, (B**2,)),)), relation="≤"),
@@ -181,6 +237,21 @@ FALSE = {
 def test_false_statement_is_refused_with_a_reason(name):
     claim, message = FALSE[name]
     assert message in reason(claim)
+
+
+CONTRADICTIONS = {
+    "a real square that is negative": {"hypotheses": ((x**2, -ONE),)},
+    "a denominator that is zero": {"hypotheses": ((D, ZERO),), "nonzero": (D,)},
+    "positive weights without mass": {"hypotheses": ((S(p), ZERO),)},
+    "a fact that is false": {"facts": (-ONE,)},
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_assumptions_that_nothing_satisfies_fail_in_the_exact_model(name):
+    claim = statement(x, x, Sums(), **CONTRADICTIONS[name])
+    with pytest.raises(ModelError):
+        list(instantiate(claim))
 
 
 def test_integral_of_a_mixed_derivative_is_the_only_undefined_function():

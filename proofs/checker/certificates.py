@@ -56,6 +56,8 @@ def _check_integral(statement: Any, antiderivative: Any, parts: Sequence[Any]) -
     integral: Any
     (integral,) = (factor for factor in factors if isinstance(factor, sp.Integral))
     ((variable, lower, upper),) = integral.limits
+    if type(variable) is not sp.Symbol or variable.is_nonnegative or variable.is_nonpositive:
+        return f"{variable} cannot run from {lower} to {upper}"
     outside = sp.Mul(*(factor for factor in factors if factor is not integral))
     if any(tree.has(variable) for tree in (outside, statement.rhs, *statement.nonzero)):
         return f"{variable} occurs outside its integral"
@@ -71,11 +73,13 @@ def _check_integral(statement: Any, antiderivative: Any, parts: Sequence[Any]) -
 def _check_sign(lhs: Any, integral: Any) -> str:
     """0 ≤ ∫ f: f is read as a product of exponentials and of distances from the two limits."""
     ((variable, lower, upper),) = integral.limits
+    if type(variable) is not sp.Symbol:
+        return f"{variable} cannot run through an integral"
     if lhs != 0 or not (lower.is_Rational and upper.is_Rational and lower < upper):
         return "the left side is not 0, or the limits are not in order"
     for factor in sp.Mul.make_args(integral.function):
         if isinstance(factor, sp.exp):
-            good = all(symbol.is_real for symbol in factor.atoms(sp.Symbol))
+            good = _is_real(factor)
         else:
             # A linear function that is not negative at both limits is not negative between them.
             term = Reader().read(sp.Derivative(factor, variable, variable)).top
@@ -144,15 +148,19 @@ def _is_nonnegative(factor: Any, statement: Any) -> bool:
     if isinstance(factor, sp.Abs):
         return True
     if isinstance(factor, sp.Pow) and factor.exp.is_Integer:
-        even = int(factor.exp) % 2 == 0 and all(s.is_real for s in factor.base.atoms(sp.Symbol))
+        even = int(factor.exp) % 2 == 0 and _is_real(factor.base)
         return even or _is_nonnegative(factor.base, statement)
     if isinstance(factor, sp.Mul) and all(_is_nonnegative(arg, statement) for arg in factor.args):
         return True
     return _is_fact(factor, statement) or any(
-        _same(factor, node + sign * node.args[0])
+        _is_real(node) and _same(factor, node + sign * node.args[0])
         for node in factor.atoms(sp.Abs)
         for sign in (1, -1)
     )
+
+
+def _is_real(tree: Any) -> bool:
+    return all(symbol.is_real for symbol in tree.atoms(sp.Symbol))
 
 
 def _is_fact(factor: Any, statement: Any) -> bool:

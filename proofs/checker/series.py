@@ -59,7 +59,7 @@ def _term(term: Any, variable: sp.Symbol) -> tuple[Any, int, Any, int]:
             powers = [f for f in parts if f.as_base_exp()[0] == variable]
             offset = sp.Add(*(f.as_base_exp()[1] for f in powers)) - n
             rest = sp.Mul(*(f for f in parts if f not in powers))
-            if not offset.is_Integer or rest.has(variable) or not _converges(rest):
+            if not offset.is_Integer or rest.has(variable) or not _converges(rest, n, start):
                 raise ValueError(f"not a series that converges for every matrix: {factor}")
             body, first = (rest, n, int(offset)), int(start + offset)
         elif factor.as_base_exp()[0] == variable:
@@ -74,11 +74,19 @@ def _term(term: Any, variable: sp.Symbol) -> tuple[Any, int, Any, int]:
     return scale, shift, lambda k: coefficient.xreplace({n: k - offset - shift}), first
 
 
-def _converges(coefficient: Any) -> bool:
-    return any(
-        isinstance(f, sp.Pow) and isinstance(f.base, sp.factorial) and f.exp == -1
-        for f in sp.Mul.make_args(coefficient)
-    )
+def _converges(coefficient: Any, n: sp.Symbol, start: Any) -> bool:
+    """Whether a coefficient is a polynomial in n over more factorials than it is multiplied by."""
+    factorials = 0
+    for factor in sp.Mul.make_args(coefficient):
+        base, exponent = factor.as_base_exp()
+        if isinstance(base, sp.factorial) and exponent.is_Integer:
+            least = sp.expand(base.args[0] - n) + start
+            if not (least.is_Integer and least >= 0):
+                return False
+            factorials += int(exponent)
+        elif not factor.is_polynomial(n) or factor.free_symbols - {n}:
+            return False
+    return factorials < 0
 
 
 def _at(term: tuple[Any, int, Any, int], order: int) -> Fraction:

@@ -48,6 +48,21 @@ def refuse_shared_names(trees: Iterable[sp.Basic]) -> None:
                 raise RefusalError(f"two different symbols are called {name}; rename one of them")
 
 
+def refuse_odd_names(trees: Iterable[Any]) -> None:
+    """A symbol may not be called like a function, a sum or a product: provers name these by their text."""
+    for symbol in set().union(*(sp.sympify(tree).atoms(sp.Symbol) for tree in trees)):
+        if set(symbol.name) & set("()[]|*/ "):
+            raise RefusalError(f"a symbol may not be called like a function or a product: {symbol}")
+
+
+def refuse_running_variable(variable: Any) -> None:
+    """An integral runs through numbers of both signs, whatever its variable is declared to be."""
+    if variable != sp.Symbol(variable.name, real=True):
+        raise RefusalError(
+            f"an integral must run over a real symbol that nothing else is known of; got {variable}"
+        )
+
+
 def differentiated(tree: Any) -> set[Any]:
     """The variables of the derivatives in a tree."""
     return {variable for node in tree.atoms(sp.Derivative) for variable in node.variables}
@@ -74,8 +89,7 @@ def _reasons(node: Any, functions: tuple[type, ...], letters: bool) -> Iterator[
     if isinstance(node, Letter) and not letters:
         yield "this method does not treat matrices"
     elif isinstance(node, sp.Symbol):
-        if "(" in node.name:
-            yield "a symbol may not be called like a function"
+        return
     elif isinstance(node, sp.Pow):
         if not node.exp.is_Integer:
             yield "only integer powers are treated"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import sympy as sp
 
-from proofs.prover.syntax import Hypothesis, Letter
+from proofs.prover.syntax import Hypothesis, Letter, RefusalError, is_indexed
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Link:
 
     def reason(self, statement: Any) -> str:
         """Why the link does not hold, empty if it does."""
+        if self.factor == 0:
+            return "a link says nothing if its factor is zero"
+        for symbol, expr in self.meaning.items():
+            if is_indexed(expr) and not is_indexed(symbol):
+                return f"{symbol} is one number and cannot mean {expr}, one for every key"
         if self.hypothesis is not None:
             return self._equation(statement, self.hypothesis)
         if self.fact not in statement.facts:
@@ -54,6 +59,10 @@ class Link:
             symbols: set[Any] = premise[0].free_symbols | premise[1].free_symbols
             if symbols & known and premise not in statement.hypotheses:
                 return f"{self.lemma.name} needs {premise[0]} = {premise[1]}"
+            if _is_said_by(premise, self.lemma):
+                return f"{self.lemma.name} assumes what it says"
+        if self.lemma.facts:
+            return f"{self.lemma.name} assumes a sign, which a lemma may not"
         return "" if _is_proved(self.lemma) else f"the lemma {self.lemma.name} is not proved"
 
     def _read(self, expr: Any) -> sp.Expr:
@@ -75,6 +84,9 @@ class Transposed:
             if pair not in statement.hypotheses:
                 return f"{pair[0]} = {pair[1]} is not a hypothesis of {statement.name}"
         partners: dict[Any, Any] = {}
+        letters = [letter for pair in self.pairs for letter in dict.fromkeys(pair)]
+        if len(set(letters)) < len(letters):
+            return "a matrix has two transposes"
         for first, second in self.pairs:
             if first.shape != second.shape[::-1]:
                 return f"{first} and {second} cannot be transposes"
@@ -88,6 +100,22 @@ class Transposed:
         if any(not node.is_commutative for node in numbers):
             raise ValueError(f"only a product of letters is transposed; got {side}")
         return sp.Mul(*numbers, *(partners[letter] for letter in reversed(letters)))
+
+
+def refuse_two_meanings(links: Iterable[Link | Transposed]) -> None:
+    """A symbol means one thing in all the links of a statement."""
+    meanings: dict[sp.Expr, sp.Expr] = {}
+    for link in links:
+        for symbol, expr in link.meaning.items() if isinstance(link, Link) else ():
+            if meanings.setdefault(symbol, expr) != expr:
+                raise RefusalError(
+                    f"{symbol} means {meanings[symbol]} in one link, {expr} in another"
+                )
+
+
+def _is_said_by(premise: Hypothesis, lemma: Any) -> bool:
+    assumed, said = premise[0] - premise[1], lemma.lhs - lemma.rhs
+    return sp.expand(assumed - said) == 0 or sp.expand(assumed + said) == 0
 
 
 @functools.cache

@@ -15,7 +15,8 @@ import sympy as sp
 from proofs.checker import recheck
 from proofs.prover.certificates import ProofCertificate
 from proofs.prover.elementary import prove_elementary, prove_integral
-from proofs.prover.links import Link, Transposed
+from proofs.prover.grammar import refuse_odd_names
+from proofs.prover.links import Link, Transposed, refuse_two_meanings
 from proofs.prover.matrices import prove_matrices
 from proofs.prover.positivity import prove_positive_integral
 from proofs.prover.series import prove_series
@@ -137,6 +138,11 @@ class Statement:
 
     def prove(self) -> ProofCertificate:
         """The certificate of this statement, re-checked by the second program; its `ok` is the verdict."""
+        if self.relation not in ("=", "≤"):
+            raise RefusalError(f"{self.name}: a relation is = or ≤; got {self.relation}")
+        pairs = (expr for pair in self.hypotheses for expr in pair)
+        refuse_odd_names((self.lhs, self.rhs, *self.nonzero, *self.facts, *pairs))
+        refuse_two_meanings(self.links)
         proves_inequality = isinstance(self.method, Nonnegative | PositiveIntegrand)
         if self.relation == "≤" and not proves_inequality:
             raise RefusalError(f"{self.name}: an inequality needs its witness")

@@ -205,9 +205,9 @@ def _declared(allowed: Sequence[sp.Expr]) -> set[sp.Expr]:
 
 
 def _is_absolute_gap(factor: sp.Expr) -> bool:
-    """Whether a factor is |x| − x or |x| + x."""
+    """Whether a factor is |x| − x or |x| + x of a real x."""
     return any(
-        sp.expand(factor - node - sign * node.args[0]) == 0
+        node.args[0].is_real and sp.expand(factor - node - sign * node.args[0]) == 0
         for node in factor.atoms(sp.Abs)
         for sign in (1, -1)
     )
