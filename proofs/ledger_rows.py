@@ -10,6 +10,9 @@ from proofs.generated.entries import GeneratedCheck
 from proofs.native import NativeRecord, NativeStanding, standing
 from proofs.numeric.checks import CheckResult, checks_of
 from proofs.printed import arithmetic
+from proofs.prover import rational
+from proofs.prover.statements import Statement
+from proofs.prover.syntax import RefusalError
 
 NOT_CHECKED = "not checked"
 
@@ -65,6 +68,18 @@ class EntryProof:
     failures: tuple[str, ...]
 
 
+def prove_entry(entry: Entry) -> EntryProof:
+    """Prove and instantiate every statement of an entry; one that cannot be treated is not proved."""
+    proved: set[str] = set()
+    failures: list[str] = []
+    for statement in entry.statements:
+        errors = [*_unproved(statement), *_false_instances(statement)]
+        if not errors:
+            proved.add(statement.name)
+        failures += errors
+    return EntryProof(frozenset(proved), tuple(failures))
+
+
 def judge(
     entry: Entry,
     proof: EntryProof,
@@ -114,6 +129,24 @@ def judge(
         native=native,
         failures=tuple(failures),
     )
+
+
+def _unproved(statement: Statement) -> Iterator[str]:
+    try:
+        reason = "" if statement.prove().ok else str(statement)
+    except RefusalError as error:
+        reason = str(error)
+    if reason:
+        yield f"not proved: {statement.name}: {reason}"
+
+
+def _false_instances(statement: Statement) -> Iterator[str]:
+    try:
+        for instance in rational.instantiate(statement):
+            if not instance.ok:
+                yield f"fails at N = {instance.size}: {statement.name}: {instance.detail}"
+    except rational.ModelError as error:
+        yield f"assumes what does not hold: {error}"
 
 
 def _clauses(entry: Entry, proof: EntryProof, coq: coq_check.CoqReport) -> tuple[ClauseRow, ...]:

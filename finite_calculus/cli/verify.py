@@ -67,7 +67,8 @@ def verify(
     if not quiet:
         terminal.print(_table(report))
         terminal.print(
-            "clauses: proved symbolically, then those that Coq alone proves or that were not checked\n"
+            "clauses: proved symbolically, then those that only Coq proves, that a program recomputes, that "
+            "were not checked\n"
             "float64, float32: cases beyond their bound / cases, largest error over its bound, bits lost\n"
             "native: largest error over its bound in the newest preflight of this very code, and its model"
         )
@@ -126,8 +127,14 @@ def _native_text(native) -> str:
 def _clause_text(row) -> str:
     """Clauses that are proved symbolically, in Coq only, or not checked: as in 2, 1 Coq."""
     statuses = [clause.status for clause in row.clauses]
-    words = {"proved in Coq only": "Coq", "not checked": "unchecked", "not proved": "OPEN"}
-    parts = [str(sum(status not in words for status in statuses))]
+    words = {
+        "proved in Coq only": "Coq",
+        "recomputed": "recomputed",
+        "not checked": "unchecked",
+        "not proved": "OPEN",
+    }
+    proved = statuses.count("proved")
+    parts = [str(proved)] if proved else []
     parts += [f"{statuses.count(s)} {word}" for s, word in words.items() if s in statuses]
     return ", ".join(parts)
 
@@ -157,8 +164,9 @@ def _summary_line(report) -> str:
     return (
         f"{s['entries']} statements: {s['proved']} proved, {parts}{s['definitions']} definitions, "
         f"{s['failed']} failed; {s['clauses']} clauses: {s['clauses_proved']} proved, "
-        f"{s['clauses_coq_only']} in Coq only, {s['clauses_not_checked']} not checked, "
-        f"{s['clauses_unproved']} not proved; references generated "
+        f"{s['clauses_coq_only']} in Coq only, {s['clauses_recomputed']} recomputed, "
+        f"{s['clauses_not_checked']} not checked, {s['clauses_unproved']} not proved; "
+        "references generated "
         f"{s['references_generated']}/{s['references_required']}; "
         f"native checks {s['native_checked']}/{s['native_checks']}; "
         f"labels {s['labels_covered']}/{s['labels_required']}; {coq}; "

@@ -68,15 +68,14 @@ class StatementCheck:
 def check_statement(statement: Statement, scene: Scene, cases: int, seed: int) -> StatementCheck:
     """Evaluate a statement on `cases` cases of a scene."""
     bits, worst, failures = 0, 0.0, []
-    for case in draw_cases(statement, scene, cases, seed):
-        try:
+    try:
+        for case in draw_cases(statement, scene, cases, seed):
             sides = evaluate_sides(statement, scene, case)
             failures += judge(statement, sides)
             failures += second_opinion(statement, scene, case, sides)
-        except (BindingError, UnprovenError) as error:
-            failures.append(f"{statement.name}: {error}")
-            continue
-        bits, worst = max(bits, sides.bits), max(worst, _width(statement, sides))
+            bits, worst = max(bits, sides.bits), max(worst, _width(statement, sides))
+    except (BindingError, UnprovenError) as error:
+        failures.append(f"{statement.name}: {error}")
     is_defined = scene.definition(statement.name) is not None
     return StatementCheck(statement.name, cases, bits, worst, is_defined, tuple(failures))
 
