@@ -52,6 +52,9 @@ def series(term, first=0):
     return sp.Sum(term, (n, first, sp.oo))
 
 
+NEGATIVE_ORDER = series(sp.factorial(n - 2) / n_factorial**2 * B**n)
+
+
 def tail(coefficient) -> Statement:
     """A power series is its first term and the rest: said of coefficients that have no series."""
     first = series(coefficient * B**n)
@@ -193,7 +196,7 @@ FALSE = {
     "numbers that outgrow the factorial": (tail(sp.exp(n**2) / n_factorial), "converge"),
     "pole at an order": (tail(1 / ((n - 3) * n_factorial)), "converge"),
     "factorial of a negative order": (
-        statement(*[series(sp.factorial(n - 2) / n_factorial**2 * B**n)] * 2, Series(B)),
+        statement(NEGATIVE_ORDER, NEGATIVE_ORDER, Series(B)),
         "converge",
     ),
     # Relations: a witness of ≤ is not a proof of =, and an equality proof is not asked for ≤.

@@ -45,9 +45,9 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         entry("main:third", failures=["not proved"], green=False, title=HOSTILE),
     ]
     summary = {
-        "entries": 3, "clauses": 1, "clauses_proved": 1, "clauses_coq_only": 0, "clauses_recomputed": 0, "failed": 1,
-        "clauses_not_checked": 0, "clauses_unproved": 0, "coq_checked": 1, "coq_theorems": 1,
-        "references_generated": 3, "references_required": 3,
+        "entries": 3, "clauses": 1, "clauses_proved": 1, "clauses_coq_only": 0, "failed": 1,
+        "clauses_recomputed": 0, "clauses_not_checked": 0, "clauses_unproved": 0, "coq_checked": 1,
+        "coq_theorems": 1, "references_generated": 3, "references_required": 3,
     }  # fmt: skip
     path = tmp_path_factory.mktemp("ledger") / "ledger.json"
     path.write_text(json.dumps({"summary": summary, "entries": entries}))
