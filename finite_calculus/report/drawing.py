@@ -5,6 +5,7 @@ and print. The same figure gives the same bytes.
 """
 
 import io
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _STROKES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 _PANEL_WIDTH, _HEIGHT = 4.8, 3.4
+_LINE = 0.19  # of a legend, in inches
 _LETTERS = 64  # of a legend, over one panel
 _VARIABLES = {INK: "--figure-ink", GRID: "--figure-grid"}
 _VARIABLE = re.compile(r"var\(--[a-z-]+, (#[0-9a-f]{6})\)")
@@ -42,13 +44,10 @@ def draw(figure: Figure, *, owner: str = "") -> str:
             handles |= _draw_panel(axes, panel)
         if len(handles) > 1:
             longest = max(map(len, handles)) + 6
-            fitting = max(1, int(_LETTERS * count / longest))
-            canvas.legend(
-                handles.values(),
-                handles,
-                loc="outside upper center",
-                ncols=min(len(handles), fitting),
-            )
+            fitting = min(len(handles), max(1, int(_LETTERS * count / longest)))
+            canvas.legend(handles.values(), handles, loc="outside upper center", ncols=fitting)
+            lines = math.ceil(len(handles) / fitting)
+            canvas.set_size_inches(_PANEL_WIDTH * count, _HEIGHT + _LINE * (lines - 1))
         buffer = io.StringIO()
         canvas.savefig(
             buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True
@@ -99,6 +98,9 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     handles = kinds[panel.kind](axes, panel)
+    for axis, scale in ((axes.xaxis, panel.x_scale), (axes.yaxis, panel.y_scale)):
+        if scale == "log" and not (axis is axes.xaxis and panel.kind == "bars"):
+            _label_decades(axis)
     if panel.diagonal:
         corner = axes.get_xlim(), axes.get_ylim()
         ends = max(min(each) for each in corner), min(max(each) for each in corner)
@@ -107,6 +109,17 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         name, height = panel.level
         handles[name] = axes.axhline(height, color=INK, linewidth=0.8, linestyle="--")
     return handles
+
+
+def _label_decades(axis: Any) -> None:
+    """Powers of ten alone, or plain numbers in between where there is hardly one."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if high < 50 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_lines(axes: Any, panel: Panel) -> dict[str, Any]:
@@ -166,7 +179,9 @@ def _errors(series: Series) -> list[list[float]]:
 def _slant(axes: Any, series: Sequence[Series]) -> None:
     """Words below an axis are slanted where they would run into each other."""
     words = {str(x) for each in series for x in each.x if isinstance(x, str)}
-    if sum(map(len, words)) > 40:
+    if len(words) > 10:
+        axes.tick_params(axis="x", labelrotation=90)
+    elif sum(map(len, words)) > 40:
         axes.tick_params(axis="x", labelrotation=30)
         for label in axes.get_xticklabels():
             label.set_horizontalalignment("right")

@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from finite_calculus.harness.summary import report_figures
+from finite_calculus.report.audit_tables import audit_figure
 from finite_calculus.report.drawing import draw, printed
 from finite_calculus.report.explained import EXPLAINED, workflow
-from finite_calculus.report.sources import RunSource, Source
+from finite_calculus.report.sources import AuditSource, RunSource, Source
 
 
 def drawings(sources: Sequence[Source]) -> Mapping[str, Callable[[], str]]:
     """SVG by name; where several runs have a figure of one name, RUN:NAME tells them apart."""
     runs = [source for source in sources if isinstance(source, RunSource)]
     figures = [(run.name, figure) for run in runs for figure in report_figures(run.saved)]
+    figures += [(s.name, audit_figure(s.records)) for s in sources if isinstance(s, AuditSource)]
     count = {figure.name: sum(figure.name == f.name for _, f in figures) for _, figure in figures}
     named: dict[str, Callable[[], str]] = {"workflow": lambda: printed(workflow())}
     named |= {figure.name: partial(draw, figure) for figure in EXPLAINED}

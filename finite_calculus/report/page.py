@@ -12,7 +12,7 @@ from finite_calculus.harness.summary import report_figures, report_tables
 from finite_calculus.harness.tables import Cell, Table, number
 from finite_calculus.provenance.files import replace_file
 from finite_calculus.report import long_tables
-from finite_calculus.report.audit_tables import audit_table
+from finite_calculus.report.audit_tables import audit_figure, audit_table
 from finite_calculus.report.drawing import draw
 from finite_calculus.report.explained import EXPLAINED, workflow
 from finite_calculus.report.sources import (
@@ -82,6 +82,7 @@ def _audit(source: AuditSource) -> dict[str, Any]:
         "name": source.name,
         "sha256": source.sha256,
         "table": _table(audit_table(source.records), f"audit-{source.sha256[:8]}"),
+        "figure": _figure(audit_figure(source.records), f"audit-{source.sha256[:8]}"),
         "cases": sum(record["cases"] for record in source.records),
         "violations": sum(record["violations"] for record in source.records),
     }

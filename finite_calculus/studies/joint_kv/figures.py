@@ -15,11 +15,42 @@ def figures(records: Records) -> Iterator[Figure]:
     """All figures of the study."""
     every = list(results(records.rows(Intervention), "joint"))
     full = [setting for setting in every if setting.strength == 1]
+    yield _summary(full[0])
     yield _errors(full)
     yield _relative(full)
     yield _interaction(full)
     if any(setting.strength != 1 for setting in every):
         yield _strengths(every)
+
+
+def _summary(first: Setting) -> Figure:
+    executed = first.columns["executed_interaction"]
+    parts = {"C_KV, exact": "part_interaction", "C₂, quadratic": "part_quadratic"}
+    predictors = Series(
+        "MAE", _SHOWN, tuple(mean_error(first.predicted(name), first.executed) for name in _SHOWN)
+    )
+    interactions = Series(
+        "MAE",
+        tuple(parts),
+        tuple(mean_error(first.columns[column], executed) for column in parts.values()),
+    )
+    level = ("mean size of the executed interaction", float(abs(executed).mean()))
+    place = f"{first.task}, layer {first.layer}"
+    return Figure(
+        "summary",
+        f"One setting at a glance: {place}",
+        "Left: mean absolute error of the predicted change of the margin when both keys and values of a "
+        "span are replaced in full. Right: error of predicting the executed four-cell interaction with the "
+        "exact interaction C_KV and with its quadratic term C₂.",
+        (
+            Panel(
+                "bars", "", "MAE of the margin change", (predictors,), title=place, y_scale="log"
+            ),
+            Panel(
+                "bars", "", "MAE of the interaction", (interactions,), y_scale="log", level=level
+            ),
+        ),
+    )
 
 
 def _errors(full: list[Setting]) -> Figure:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from finite_calculus.harness import (
     Comparison,
+    Figure,
     Plan,
     Policy,
     Records,
@@ -22,6 +23,7 @@ from finite_calculus.harness import (
 )
 from finite_calculus.studies.positional import rows
 from finite_calculus.studies.positional.calibration import decide_policy
+from finite_calculus.studies.positional.figures import figures
 from finite_calculus.studies.positional.replay import replay_unit
 from finite_calculus.studies.positional.report import report
 from finite_calculus.studies.positional.settings import (
@@ -88,6 +90,10 @@ class Positional(Study["PositionalSettings", "SetTokens"]):
     def report(self, settings: PositionalSettings, records: Records) -> Iterable[Table]:
         """The paper's tables, and those that it leaves unmeasured."""
         return report(settings, records)
+
+    def figures(self, settings: PositionalSettings, records: Records) -> Iterable[Figure]:
+        """Predictions against executions, errors by angle and layer, certificates, and the parts."""
+        return figures(settings, records)
 
     def replay(
         self, settings: Any, shared: Any, tensors: Any, tables: Tables

@@ -9,8 +9,9 @@ other numbers.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from finite_calculus.harness import Plan, Policy, Records, Row, Study, Table, UnitResult
+from finite_calculus.harness import Figure, Plan, Policy, Records, Row, Study, Table, UnitResult
 from finite_calculus.studies.runtime import rows
+from finite_calculus.studies.runtime.figures import figure
 from finite_calculus.studies.runtime.report import report
 from finite_calculus.studies.runtime.settings import RuntimeSettings as RuntimeSettings
 
@@ -69,6 +70,10 @@ class Runtime(Study["RuntimeSettings", "Case"]):
     def report(self, settings: RuntimeSettings, records: Records) -> Iterable[Table]:
         """Medians, quartiles, audits and the machine."""
         return report(records)
+
+    def figures(self, settings: RuntimeSettings, records: Records) -> Iterable[Figure]:
+        """Times by case and method."""
+        yield figure(records.rows(rows.Timing))
 
 
 STUDY = Runtime()

@@ -7,7 +7,8 @@ import numpy as np
 from finite_calculus.harness import Records, Table
 from finite_calculus.studies.runtime.rows import METHODS, MODES, Audit, Machine, Timing
 
-_WORDS = {"prepared": "prepared, one strength", "one": "one strength", "three": "three strengths"}
+# The modes in words.
+WORDS = {"prepared": "prepared, one strength", "one": "one strength", "three": "three strengths"}
 
 
 def report(records: Records) -> Iterator[Table]:
@@ -24,10 +25,10 @@ def _medians(rows: Sequence[Timing]) -> Table:
     for case in dict.fromkeys(row.case for row in rows):
         own = [row for row in rows if row.case == case]
         times = {
-            (mode, method): spread[1]
+            (mode, method): quartiles[1]
             for mode in MODES
             for method in METHODS
-            if (spread := _spread(own, mode, method))
+            if (quartiles := spread(own, mode, method))
         }
         ratios = [times[mode, "dense"] / times[mode, "ours"] for mode in MODES]
         charged = [times[mode, method] for mode in MODES[1:] for method in METHODS]
@@ -48,7 +49,7 @@ def _medians(rows: Sequence[Timing]) -> Table:
     return Table("runtime", "Local evaluation time", columns, tuple(lines), note)
 
 
-def _spread(rows: Sequence[Timing], mode: str, method: str) -> tuple[float, float, float] | None:
+def spread(rows: Sequence[Timing], mode: str, method: str) -> tuple[float, float, float] | None:
     """Quartiles of the rounds in milliseconds; None where nothing was measured."""
     times = [1000 * row.seconds for row in rows if (row.mode, row.method) == (mode, method)]
     if not times:
@@ -59,11 +60,11 @@ def _spread(rows: Sequence[Timing], mode: str, method: str) -> tuple[float, floa
 
 def _quartiles(rows: Sequence[Timing]) -> Table:
     lines = [
-        (case, _WORDS[mode], method, *spread)
+        (case, WORDS[mode], method, *quartiles)
         for case in dict.fromkeys(row.case for row in rows)
         for mode in MODES
         for method in METHODS
-        if (spread := _spread([row for row in rows if row.case == case], mode, method))
+        if (quartiles := spread([row for row in rows if row.case == case], mode, method))
     ]
     columns = ("case", "what", "method", "25 % ms", "median ms", "75 % ms")
     return Table("quartiles", "Quartiles over the rounds", columns, tuple(lines))

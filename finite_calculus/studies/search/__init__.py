@@ -9,7 +9,8 @@ the time to find the largest effects, set-up charged, beside the time of executi
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from finite_calculus.harness import Plan, Policy, Records, Row, Study, Table, UnitResult
+from finite_calculus.harness import Figure, Plan, Policy, Records, Row, Study, Table, UnitResult
+from finite_calculus.studies.search.figures import figures
 from finite_calculus.studies.search.report import report
 from finite_calculus.studies.search.rows import Candidate, Cost, Execution, Place
 from finite_calculus.studies.search.settings import SearchSettings
@@ -63,6 +64,10 @@ class Search(Study["SearchSettings", "SearchPrompt"]):
     def report(self, settings: SearchSettings, records: Records) -> Iterable[Table]:
         """Tables from every candidate."""
         return report(settings, records)
+
+    def figures(self, settings: SearchSettings, records: Records) -> Iterable[Figure]:
+        """Predictions against executions, errors by layer and kind, recall against cost."""
+        return figures(records)
 
 
 STUDY = Search()
