@@ -117,7 +117,7 @@ def evict(
         named = () if protect is None else protect
 
         def planned() -> "tuple[Eviction, ...]":
-            tokens = parse_numbers(named, limit=len(capture.ids)) if named else ()
+            tokens = parse_numbers(named, limit=len(capture.ids), name="--protect") if named else ()
             keep = Protected(protect_first, protect_last, protect_ends, tokens)
             source: Any = capture
             if window > 1:

@@ -1,9 +1,7 @@
 """What `finite-calculus execute` does: edits each on its own, all at once, or seen by several queries."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import (
@@ -19,123 +17,201 @@ from finite_calculus.cli.question import (
 from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells, row_entry, show_rows
 
 if TYPE_CHECKING:
-    from finite_calculus.models import Capture, Edit, Instrument, LocalCheck, Passage
+    from finite_calculus.models import (
+        Capture,
+        Edit,
+        Instrument,
+        LocalCheck,
+        Passage,
+        PassageOutcome,
+        SeveralOutcome,
+    )
+    from finite_calculus.search import ExecutedRow, ScoreTable
 
 _OBJECTIVES = ("margin", "log-probability", "divergence")
 
 
-def check(
-    objective: str,
-    answer: str | None,
-    versus: str | None,
-    readers: str | None,
-    together: bool,
-    curvature: int,
-) -> None:
-    """Refuse options that do not go together, before anything is loaded."""
-    if objective not in _OBJECTIVES:
-        raise typer.BadParameter(
-            f"--objective must be one of {', '.join(_OBJECTIVES)}; got {objective!r}."
-        )
-    if objective == "margin" and (answer is None) != (versus is None):
-        raise typer.BadParameter("give both --answer and --versus, or neither.")
-    if objective == "log-probability" and (answer is None or versus is not None):
-        raise typer.BadParameter("--objective log-probability takes --answer and no --versus.")
-    if objective == "divergence" and (answer is not None or versus is not None):
-        raise typer.BadParameter("--objective divergence takes neither --answer nor --versus.")
-    if together and (objective != "margin" or readers is not None):
-        raise typer.BadParameter("--together takes the margin at the last query alone.")
-    if curvature and (together or objective != "margin" or readers is not None):
-        raise typer.BadParameter("--curvature is of single edits at the last query.")
+@dataclass(frozen=True)
+class Asked:
+    """What is to be executed: edits as text, the objective, who sees them, and whether all at once."""
+
+    edits: tuple[str, ...]
+    objective: str = "margin"
+    readers: str | None = None
+    together: bool = False
+
+    @property
+    def passage(self) -> bool:
+        """Whether several queries are read or see the edits."""
+        return self.objective != "margin" or self.readers is not None
+
+    def check(self, question: Question) -> None:
+        """Refuse what does not go together, before anything is loaded."""
+        answer, versus = question.answer, question.versus
+        if not self.edits:
+            raise ValueError("give at least one --edit, as in --edit delete:1:3.")
+        if self.objective not in _OBJECTIVES:
+            raise ValueError(
+                f"--objective must be one of {', '.join(_OBJECTIVES)}; got {self.objective!r}."
+            )
+        if self.objective == "margin" and (answer is None) != (versus is None):
+            raise ValueError("give both --answer and --versus, or neither.")
+        if self.objective == "log-probability" and (answer is None or versus is not None):
+            raise ValueError("--objective log-probability takes --answer and no --versus.")
+        if self.objective == "divergence" and (answer is not None or versus is not None):
+            raise ValueError("--objective divergence takes neither --answer nor --versus.")
+        if self.together and self.passage:
+            raise ValueError("--together takes the margin at the last query alone.")
+        if question.curvature and (self.together or self.passage):
+            raise ValueError("--curvature is of single edits at the last query.")
 
 
-def execute_each(question: Question, texts: list[str]) -> None:
-    """Each edit on its own at the last query."""
-    from finite_calculus.search import execute_rows, score as score_edits
+def execute(question: Question, asked: Asked) -> None:
+    """Execute, show and save what is asked of one prompt."""
+    if asked.passage:
+        _passage(question, asked)
+    elif asked.together:
+        _together(question, asked)
+    else:
+        _each(question, asked)
 
+
+def run_each(
+    instrument: "Instrument", question: Question, capture: "Capture", asked: Asked
+) -> "tuple[ScoreTable, tuple[ExecutedRow, ...]]":
+    """Each edit on its own at the last query: the table of predictions, and what was executed."""
+    from finite_calculus.search import execute_rows, score
+
+    edits = parsed(asked.edits, len(capture.ids), instrument, question)
+    table = score(capture, edits, tokenizer=instrument.tokenizer)
+    return table, execute_rows(instrument, table, range(len(table)), quiet=question.quiet)
+
+
+def run_together(
+    instrument: "Instrument", question: Question, capture: "Capture", asked: Asked
+) -> "tuple[list[int], float, SeveralOutcome]":
+    """All edits as one counterfactual, of one layer or of several: layers, prediction, outcome."""
+    from finite_calculus.models import predict_several
+
+    edits = parsed(asked.edits, len(capture.ids), instrument, question)
+    predicted = predict_several(capture, edits)
+    (outcome,) = instrument.execute_several(capture, [edits])
+    return sorted({edit.layer for edit in edits}), predicted.effect, outcome
+
+
+def run_passage(
+    instrument: "Instrument", question: Question, layers: tuple[int, ...], asked: Asked
+) -> "tuple[Passage, list[PassageRow]]":
+    """Each edit on its own, seen by several queries."""
+    from finite_calculus.models import local_check
+
+    passage = instrument.passage(
+        question.text,
+        _objective(instrument, question, asked.objective),
+        readers=_readers(asked.readers),
+        layers=layers,
+    )
+    edits = parsed(asked.edits, len(passage.ids), instrument, question)
+    rows = []
+    for text, edit, outcome in zip(
+        asked.edits,
+        edits,
+        instrument.execute_passage(passage, edits, quiet=question.quiet),
+        strict=True,
+    ):
+        predicted = passage.predict(edit).effect
+        second = predicted + instrument.second_order(passage, edit)
+        local = [local_check(edit, query) for query in outcome.queries]
+        rows.append(PassageRow(text, edit.layer, edit.tokens, predicted, second, outcome, local))
+    return passage, rows
+
+
+@dataclass(frozen=True, eq=False)
+class PassageRow:
+    """An edit of a passage: predicted to first and second order, executed, and each query's local check."""
+
+    edit: str
+    layer: int
+    tokens: tuple[int, ...]
+    predicted: float
+    second: float
+    outcome: "PassageOutcome"
+    local: "list[LocalCheck]"
+
+
+def parsed(
+    texts: tuple[str, ...], tokens: int, instrument: "Instrument", question: Question
+) -> "list[Edit]":
+    """Edits from their texts, for a prompt of so many tokens; places that the model lacks are refused."""
+    from finite_calculus.search.specs import parse_edit
+
+    edits = [
+        parse_edit(text, tokens, find=lambda piece: instrument.span(question.text, piece))
+        for text in texts
+    ]
+    count = len(instrument.support.sites)
+    heads = instrument.model.config.get_text_config(decoder=True).num_attention_heads
+    for text, edit in zip(texts, edits, strict=True):
+        if edit.layer >= count:
+            raise ValueError(f"LAYER must lie in 0..{count - 1}; got {edit.layer} in {text!r}.")
+        if max(edit.heads or (0,)) >= heads:
+            raise ValueError(f"HEADS must name heads in 0..{heads - 1}; got {text!r}.")
+    return edits
+
+
+def _each(question: Question, asked: Asked) -> None:
     with captured(question) as (instrument, capture):
-        edits = _edits(texts, capture, instrument, question)
-        table = or_refuse(lambda: score_edits(capture, edits, tokenizer=instrument.tokenizer))
-        done = execute_rows(instrument, table, range(len(table)), quiet=question.quiet)
+        table, done = or_refuse(lambda: run_each(instrument, question, capture, asked))
     print(headline(question, capture))
     by_row = {item.row.index: item for item in done}
-    show_rows(f"{len(done)} executed", table.rows(), by_row, names=texts)
+    show_rows(f"{len(done)} executed", table.rows(), by_row, names=list(asked.edits))
     rows = [
         row_entry(row, by_row) | {"edit": text}
-        for row, text in zip(table.rows(), texts, strict=True)
+        for row, text in zip(table.rows(), asked.edits, strict=True)
     ]
     save_json(question.json_file, described(question, capture, objective="margin", rows=rows))
 
 
-def execute_together(question: Question, texts: list[str]) -> None:
-    """All edits as one counterfactual, of one layer or of several."""
-    from finite_calculus.models import predict_several
-
+def _together(question: Question, asked: Asked) -> None:
     with captured(question) as (instrument, capture):
-        edits = _edits(texts, capture, instrument, question)
-        predicted = or_refuse(lambda: predict_several(capture, edits))
-        (outcome,) = or_refuse(lambda: instrument.execute_several(capture, [edits]))
+        layers, predicted, outcome = or_refuse(
+            lambda: run_together(instrument, question, capture, asked)
+        )
     print(headline(question, capture))
-    layers = sorted({edit.layer for edit in edits})
     columns = ["layers", "predicted", "executed"]
-    cells = [" ".join(map(str, layers)), f"{predicted.effect:+.4f}", f"{outcome.effect:+.4f}"]
-    show(f"{len(edits)} edits at once", columns, [cells])
-    result = {"edits": texts, "layers_edited": layers, "effect": predicted.effect}
+    cells = [" ".join(map(str, layers)), f"{predicted:+.4f}", f"{outcome.effect:+.4f}"]
+    show(f"{len(asked.edits)} edits at once", columns, [cells])
+    result = {"edits": asked.edits, "layers_edited": layers, "effect": predicted}
     result |= {"executed": outcome.effect, "margin": outcome.margin}
     save_json(question.json_file, described(question, capture, objective="margin", together=result))
 
 
-def execute_passage(
-    question: Question, texts: list[str], objective: str, readers: str | None
-) -> None:
-    """Each edit on its own, seen by several queries."""
+def _passage(question: Question, asked: Asked) -> None:
     with attached(question) as (instrument, layers):
         question.say("capturing: the prefix, the queries that are read and one backward pass ...")
-        asked = or_refuse(lambda: _objective(instrument, question, objective))
-        seen = or_refuse(lambda: _readers(readers))
-        passage = or_refuse(
-            lambda: instrument.passage(question.text, asked, readers=seen, layers=layers)
-        )
-        edits = _edits(texts, passage, instrument, question)
-        predictions = [or_refuse(lambda edit=edit: passage.predict(edit)) for edit in edits]
-        bends = [instrument.second_order(passage, edit) for edit in edits]
-        outcomes = or_refuse(
-            lambda: instrument.execute_passage(passage, edits, quiet=question.quiet)
-        )
-    checks = [_checks(edit, outcome) for edit, outcome in zip(edits, outcomes, strict=True)]
+        passage, done = or_refuse(lambda: run_passage(instrument, question, layers, asked))
     first, last = passage.readers.start, passage.readers.stop - 1
     print(
-        f"{question.label}, {len(passage.ids)} tokens, {objective} = {passage.baseline:+.4f}; edits are "
-        f"seen by the queries {first}-{last}"
+        f"{question.label}, {len(passage.ids)} tokens, {asked.objective} = {passage.baseline:+.4f}; edits "
+        f"are seen by the queries {first}-{last}"
     )
     columns = ["edit", "predicted", "second", "executed", *LOCAL_COLUMNS]
     shown, rows = [], []
-    for text, predicted, bend, outcome, local in zip(
-        texts, predictions, bends, outcomes, checks, strict=True
-    ):
-        second = predicted.effect + bend
-        numbers = [f"{x:+.4f}" for x in (predicted.effect, second, outcome.effect)]
-        worst = max(local, key=lambda check: check.error / max(check.bound, 1e-300))
-        shown.append([text, *numbers, *local_cells(worst)])
-        executed: dict[str, Any] = {"effect": outcome.effect, "value": outcome.value}
-        executed["local"] = [asdict(check) for check in local]
+    for row in done:
+        numbers = [f"{x:+.4f}" for x in (row.predicted, row.second, row.outcome.effect)]
+        worst = max(row.local, key=lambda check: check.error / max(check.bound, 1e-300))
+        shown.append([row.edit, *numbers, *local_cells(worst)])
+        executed: dict[str, Any] = {"effect": row.outcome.effect, "value": row.outcome.value}
+        executed["local"] = [asdict(check) for check in row.local]
         rows.append(
-            {"edit": text, "effect": predicted.effect, "second": second, "executed": executed}
+            {"edit": row.edit, "effect": row.predicted, "second": row.second, "executed": executed}
         )
     show(f"{len(rows)} executed", columns, shown)
-    content = described(question, passage, objective=objective, readers=[first, last], rows=rows)
-    save_json(question.json_file, content)
-
-
-def _edits(
-    texts: list[str], capture: "Capture | Passage", instrument: "Instrument", question: Question
-) -> "list[Edit]":
-    from finite_calculus.search.specs import parse_edit
-
-    def find(piece: str) -> tuple[int, ...]:
-        return instrument.span(question.text, piece)
-
-    return [or_refuse(lambda text=text: parse_edit(text, capture, find=find)) for text in texts]
+    readers = [first, last]
+    save_json(
+        question.json_file,
+        described(question, passage, objective=asked.objective, readers=readers, rows=rows),
+    )
 
 
 def _objective(instrument: "Instrument", question: Question, name: str) -> Any:
@@ -159,9 +235,3 @@ def _readers(text: str | None) -> int | range | None:
     if not first.isdigit() or (dash and not last.isdigit()):
         raise ValueError(f"--readers must be a number or a range as in 4-9; got {text!r}.")
     return range(int(first), int(last) + 1) if dash else int(first)
-
-
-def _checks(edit: "Edit", outcome: Any) -> "list[LocalCheck]":
-    from finite_calculus.models import local_check
-
-    return [local_check(edit, query) for query in outcome.queries]

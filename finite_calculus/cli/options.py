@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from finite_calculus.cli.outputs import writable
+from finite_calculus.cli.outputs import writable, writable_folder
 
 _MODEL = (
     "A name that `finite-calculus models` lists, a folder with config.json and safetensors, or a hub "
@@ -22,6 +22,20 @@ JsonFile = Annotated[
 Layers = Annotated[str, typer.Option(help="Layers as in 18 or 0,3,7-9, or all.")]
 Prompt = Annotated[str | None, typer.Option(help="The prompt; its last token reads the others.")]
 PromptFile = Annotated[Path | None, typer.Option(help="Read the prompt from this file, UTF-8.")]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(
+        help="Every prompt of this file: JSON lines with prompt, and answer, versus, edits or name."
+    ),
+]
+PromptsOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="With --prompts: the folder of the table; the same command goes on where it stopped.",
+        callback=writable_folder,
+    ),
+]
 Chat = Annotated[
     bool, typer.Option("--chat", help="Wrap the prompt as a user's message of the model's chat.")
 ]

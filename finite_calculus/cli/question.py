@@ -26,7 +26,10 @@ T = TypeVar("T")
 
 @dataclass
 class Question:
-    """The options that every command of a search takes; `captured` adds what the model is."""
+    """The options that every command of a search takes; `captured` adds what the model is.
+
+    `recorded` says that the model's hashes are needed, which `json_file` implies.
+    """
 
     model: str
     prompt: str | None
@@ -39,6 +42,7 @@ class Question:
     quiet: bool
     json_file: Path | None
     curvature: int = 0
+    recorded: bool = False
     origin: "Origin | None" = field(default=None, init=False)
     fingerprint: dict[str, str] = field(default_factory=dict, init=False)
     text: str = field(default="", init=False)
@@ -55,22 +59,20 @@ class Question:
 
 
 @contextmanager
-def attached(question: Question) -> "Iterator[tuple[Instrument, tuple[int, ...]]]":
+def opened(question: Question) -> "Iterator[tuple[Instrument, tuple[int, ...]]]":
     """The model attached, with the layers that were asked for; a mistake in the options ends the command."""
     from finite_calculus.checkpoints import load, origin_of, require_tokenizer
     from finite_calculus.models import attach
 
-    text = prompt_text(question)
     question.say(f"loading {question.model} ...")
     model, loaded = or_refuse(lambda: load(question.model, device=question.device))
     tokenizer = or_refuse(lambda: require_tokenizer(model, loaded))
     question.origin = origin_of(model)
-    if question.json_file is not None:
+    if question.json_file is not None or question.recorded:
         # Only for a record: the hash of the weights of a large model takes seconds.
         from native_checks.fingerprint import fingerprint
 
         question.fingerprint = fingerprint(model)
-    question.text = or_refuse(lambda: in_chat(question, tokenizer, text))
     with ExitStack() as stack:
         instrument = or_refuse(lambda: stack.enter_context(attach(model, tokenizer=tokenizer)))
         count = len(instrument.support.sites)
@@ -78,24 +80,31 @@ def attached(question: Question) -> "Iterator[tuple[Instrument, tuple[int, ...]]
 
 
 @contextmanager
+def attached(question: Question) -> "Iterator[tuple[Instrument, tuple[int, ...]]]":
+    """The model attached as `opened` does it, and the prompt as the model is to read it."""
+    text = prompt_text(question)
+    with opened(question) as (instrument, layers):
+        question.text = or_refuse(lambda: in_chat(question, instrument.tokenizer, text))
+        yield instrument, layers
+
+
+@contextmanager
 def captured(question: Question) -> "Iterator[tuple[Instrument, Capture]]":
     """The model attached and the prompt captured; a mistake in the options ends the command."""
     with attached(question) as (instrument, layers):
-        answer, versus = or_refuse(lambda: sides(question, instrument))
         more = f", then {question.curvature} directions of each layer twice" * (
             question.curvature > 0
         )
         question.say(f"capturing: the prefix, the last query and one backward pass{more} ...")
-        capture = or_refuse(
-            lambda: instrument.capture(
-                question.text,
-                answer=answer,
-                versus=versus,
-                layers=layers,
-                curvature=question.curvature,
-            )
-        )
-        yield instrument, capture
+        yield instrument, or_refuse(lambda: capture_of(question, instrument, layers))
+
+
+def capture_of(question: Question, instrument: "Instrument", layers: tuple[int, ...]) -> "Capture":
+    """The capture that a question asks for."""
+    answer, versus = sides(question, instrument)
+    return instrument.capture(
+        question.text, answer=answer, versus=versus, layers=layers, curvature=question.curvature
+    )
 
 
 def sides(question: Question, instrument: "Instrument") -> "tuple[int | str, int | str]":
@@ -104,11 +113,9 @@ def sides(question: Question, instrument: "Instrument") -> "tuple[int | str, int
         return token(question.answer), token(question.versus)
     if question.answer is not None or question.versus is not None:
         raise ValueError("give both --answer and --versus, or neither.")
-    from finite_calculus.models.margins import prompt_ids
-
-    size = instrument.model.config.get_text_config(decoder=True).vocab_size
-    ids = prompt_ids(question.text, vocabulary=size, tokenizer=instrument.tokenizer)
-    first, second = instrument.prompt(ids).run_last()[0].topk(2).indices.tolist()
+    first, second = (
+        instrument.prompt(instrument.encode(question.text)).run_last()[0].topk(2).indices.tolist()
+    )
     question.answer, question.versus = f"#{first}", f"#{second}"
     return first, second
 
@@ -149,7 +156,9 @@ def chosen_layers(text: str, count: int) -> tuple[int, ...]:
     """Layers written as 18, as 0,3,7-9 or as all."""
     from finite_calculus.search.specs import parse_numbers
 
-    return tuple(range(count)) if text == "all" else parse_numbers(text, limit=count)
+    return (
+        tuple(range(count)) if text == "all" else parse_numbers(text, limit=count, name="--layers")
+    )
 
 
 def or_refuse(action: Callable[[], T]) -> T:
@@ -171,13 +180,20 @@ def headline(question: Question, capture: "Capture") -> str:
     )
 
 
-def described(question: Question, capture: "Capture | Passage", **more: Any) -> dict[str, Any]:
-    """The head of every JSON file: what was asked, how, of which model, and by which versions."""
+def made(question: Question) -> dict[str, Any]:
+    """How a JSON file was made: by which command and versions, with which model."""
     return {
         "command": shlex.join(["finite-calculus", *sys.argv[1:]]),
         "made_with": {name: version(name) for name in ("finite_calculus", "torch", "transformers")},
         "model": question.label,
         "fingerprint": question.fingerprint,
+    }
+
+
+def described(question: Question, capture: "Capture | Passage", **more: Any) -> dict[str, Any]:
+    """The head of the JSON file of one prompt: how it was made, and what was asked."""
+    return {
+        **made(question),
         "tokens": len(capture.ids),
         "answer": question.answer,
         "versus": question.versus,

@@ -103,7 +103,7 @@ def show_rows(
 
     With a calibrated `table`, effects that its sample executed are shown too, without a local check.
     """
-    sample = _sampled(table)
+    sample = sampled_effects(table)
     # The parts are worth their columns where a row has more than one of them.
     split = any(row.interaction or (row.key and row.value) for row in rows)
     bent = any(row.second is not None for row in rows)
@@ -155,7 +155,7 @@ def row_entry(
     """One row for JSON, with its execution if there was one; `sampled` is that of the sample."""
     item = done.get(row.index)
     entry = asdict(row)
-    sample = _sampled(table)
+    sample = sampled_effects(table)
     if row.index in sample:
         entry["sampled"] = sample[row.index]
     if item is not None:
@@ -167,7 +167,7 @@ def row_entry(
     return entry
 
 
-def _sampled(table: "ScoreTable | None") -> dict[int, float]:
+def sampled_effects(table: "ScoreTable | None") -> dict[int, float]:
     """Effects that a calibration executed, by row."""
     if table is None or table.downstream is None or table.downstream.calibrated is None:
         return {}

@@ -1,8 +1,7 @@
 """`finite-calculus score` and `execute`: rank edits from one backward pass, and run them on the model."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -10,29 +9,23 @@ from typer.core import TyperCommand
 from finite_calculus.cli.app import app
 from finite_calculus.cli.guide import MODELS
 from finite_calculus.cli.options import (
-    Answer,
     Chat,
     Curvature,
     Device,
     JsonFile,
     Layers,
     Model,
+    OptionalAnswer,
+    OptionalVersus,
     Prompt,
     PromptFile,
+    Prompts,
+    PromptsOut,
     Quiet,
-    Versus,
 )
 from finite_calculus.cli.outputs import save_json
-from finite_calculus.cli.question import (
-    Question,
-    captured,
-    described,
-    headline,
-    in_chat,
-    or_refuse,
-    prompt_text,
-    token,
-)
+from finite_calculus.cli.question import Question, captured, described, headline, or_refuse
+from finite_calculus.cli.ranking import Ranking, require_side, strengths
 from finite_calculus.cli.rows import (
     certified_counts,
     missed_words,
@@ -43,19 +36,16 @@ from finite_calculus.cli.rows import (
     trust_lines,
 )
 
-if TYPE_CHECKING:
-    from finite_calculus.models import Capture, Instrument
-    from finite_calculus.search import ExecutedRow, Family, ScoreTable, Verification
-    from finite_calculus.search.table import Side
-
 
 @app.command(rich_help_panel=MODELS)
 def score(
-    answer: Answer,
-    versus: Versus,
+    answer: OptionalAnswer = None,
+    versus: OptionalVersus = None,
     model: Model = "embedded",
     prompt: Prompt = None,
     prompt_file: PromptFile = None,
+    prompts: Prompts = None,
+    out: PromptsOut = None,
     chat: Chat = False,
     layers: Layers = "all",
     top: Annotated[int, typer.Option(min=1, help="Rows to show.")] = 10,
@@ -101,14 +91,23 @@ def score(
     band; what is not to be trusted is marked with ?. Rows are ranked by what remains certain: executed
     effects, then predictions less their band.
 
+    With --prompts every prompt of a file is scored, and its first --top rows go into one table.
+
     Example: `finite-calculus score --model smollm2-135m-instruct --prompt "The capital of France is"
     --answer " Paris" --versus " London" --top 5 --execute 5`
     """
-    import torch
-
-    from finite_calculus.search import calibrate, certify_table, score as score_family
-
-    side = _side(towards)
+    ranking = Ranking(
+        top=top,
+        towards=require_side(towards),
+        execute=execute,
+        budget=budget,
+        span=span,
+        odds=strengths(odds, donor_file),
+        donor_file=donor_file,
+        certify=certify,
+        sample=sample,
+        single=single,
+    )
     question = Question(
         model,
         prompt,
@@ -122,25 +121,16 @@ def score(
         json_file,
         curvature,
     )
+    if prompts is not None:
+        from finite_calculus.cli.many import score_prompts
+
+        score_prompts(question, ranking, prompts, out)
+        return
     with captured(question) as (instrument, capture):
-        family = or_refuse(lambda: _family(instrument, question, capture, span, odds, donor_file))
-        precision = torch.float32 if single else torch.float64
-        table = or_refuse(
-            lambda: score_family(capture, family, dtype=precision, tokenizer=instrument.tokenizer)
-        )
-        if certify:
-            if not quiet:
-                print(f"certifying {len(table)} candidates ...", flush=True)
-            table = certify_table(table)
-        if sample:
-            if not quiet:
-                print("executing a sample ...", flush=True)
-            table = calibrate(instrument, table)
-        by = "certain" if sample else "predicted"
-        done, check = _executed(instrument, table, execute, budget, side, quiet, by)
+        ranked = or_refuse(lambda: ranking.of(instrument, question, capture))
+    table, rows, done, check = ranked.table, ranked.rows, ranked.done, ranked.check
     print(headline(question, capture))
     print("\n".join([*summary_lines(table), *trust_lines(table)]))
-    rows = table.topk(max(top, execute), by=by, towards=side)
     show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done, table=table)
     stopped = None if check is None else check.stopped
     if check is not None:
@@ -148,7 +138,7 @@ def score(
     content: dict[str, Any] = described(
         question, capture, candidates=len(table), towards=towards, **certified_counts(table)
     )
-    content |= {"curvature": curvature, "ranked_by": by, **trust_counts(table)}
+    content |= {"curvature": curvature, "ranked_by": ranking.by, **trust_counts(table)}
     content |= {"rows": [row_entry(row, done, table) for row in rows], "stopped": stopped}
     content["missed"] = None if check is None else check.missed
     content["executed"] = [row_entry(item.row, done, table) for item in done.values()]
@@ -169,7 +159,9 @@ class _EditCommand(TyperCommand):
 
 @app.command(cls=_EditCommand, rich_help_panel=MODELS)
 def execute(
-    edit: Annotated[list[str], typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")],
+    edit: Annotated[
+        list[str] | None, typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")
+    ] = None,
     answer: Annotated[
         str | None,
         typer.Option(help="One token, as text or #ID; with log-probability any text."),
@@ -194,6 +186,8 @@ def execute(
     model: Model = "embedded",
     prompt: Prompt = None,
     prompt_file: PromptFile = None,
+    prompts: Prompts = None,
+    out: PromptsOut = None,
     chat: Chat = False,
     curvature: Curvature = 0,
     json_file: JsonFile = None,
@@ -207,6 +201,8 @@ def execute(
     last query sees an edit; with --readers several do, and for an answer of several tokens all that predict
     it: then the prediction adds up what each of them contributes, and the local error is the largest one.
 
+    With --prompts the edits are executed on every prompt of a file, or those that its line holds.
+
     Example: `finite-calculus execute --model smollm2-135m-instruct --prompt "The capital of France is"
     --answer " Paris" --versus " London" --edit odds:20:3:64 --edit 'delete:20:" France"'`
     """
@@ -215,71 +211,11 @@ def execute(
     question = Question(
         model, prompt, prompt_file, chat, answer, versus, "all", device, quiet, json_file, curvature
     )
-    counterfactuals.check(objective, answer, versus, readers, together, curvature)
-    if together:
-        counterfactuals.execute_together(question, edit)
-    elif objective != "margin" or readers is not None:
-        counterfactuals.execute_passage(question, edit, objective, readers)
-    else:
-        counterfactuals.execute_each(question, edit)
+    asked = counterfactuals.Asked(tuple(edit or ()), objective, readers, together)
+    if prompts is not None:
+        from finite_calculus.cli.many import execute_prompts
 
-
-def _side(towards: str) -> "Side":
-    if towards not in ("either", "answer", "versus"):
-        raise typer.BadParameter(f"--towards must be answer, versus or either; got {towards!r}.")
-    return cast("Side", towards)
-
-
-def _family(
-    instrument: "Instrument",
-    question: Question,
-    capture: "Capture",
-    span: int,
-    odds: str | None,
-    donor_file: Path | None,
-) -> "Family":
-    from finite_calculus.search import donor_family, span_family, sweep_family
-
-    if odds is not None and donor_file is not None:
-        raise ValueError("Give --odds or --donor-file, not both.")
-    if odds is not None:
-        return sweep_family([float(piece) for piece in odds.split(",")], width=span)
-    if donor_file is None:
-        return span_family(span)
-    text = prompt_text(replace(question, prompt=None, prompt_file=donor_file))
-    text = in_chat(question, instrument.tokenizer, text)
-    donor = instrument.capture(
-        text,
-        answer=token(str(question.answer)),
-        versus=token(str(question.versus)),
-        layers=[layer.layer for layer in capture.layers],
-    )
-    if len(donor.ids) != len(capture.ids):
-        raise ValueError(
-            f"The donor must have the prompt's {len(capture.ids)} tokens; it has {len(donor.ids)}. "
-            f"Choose words of equal token length."
-        )
-    return donor_family(donor, width=span)
-
-
-def _executed(
-    instrument: "Instrument",
-    table: "ScoreTable",
-    count: int,
-    budget: int | None,
-    side: "Side",
-    quiet: bool,
-    by: str,
-) -> "tuple[dict[int, ExecutedRow], Verification | None]":
-    from finite_calculus.search import execute_rows, verify_top
-
-    if not count:
-        return {}, None
-    if budget is None:
-        order = table.order(count, by=by, towards=side)
-        done = execute_rows(instrument, table, order, quiet=quiet)
-        return {item.row.index: item for item in done}, None
-    check = or_refuse(
-        lambda: verify_top(instrument, table, count, budget=budget, towards=side, quiet=quiet)
-    )
-    return {item.row.index: item for item in check.executed}, check
+        execute_prompts(question, asked, prompts, out)
+        return
+    or_refuse(lambda: asked.check(question))
+    counterfactuals.execute(question, asked)

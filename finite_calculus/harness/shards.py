@@ -19,7 +19,7 @@ from finite_calculus.provenance.digests import digest
 from finite_calculus.provenance.files import PART, flush_directory, write_file
 
 SEAL = "seal.json"
-_WRITTEN = (".parquet", ".safetensors", SEAL)
+_WRITTEN = (".parquet", ".safetensors", ".json")
 
 
 def commit(

@@ -100,12 +100,13 @@ class Instrument:
         chosen = _chosen_layers(layers, len(self.support.sites))
         vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
         answer_margin = margin(answer, versus, vocabulary=vocabulary, tokenizer=self.tokenizer)
-        ids = self._ids(prompt)
+        ids = self.encode(prompt)
         return take_capture(
             self.prompt(ids), self.probed, answer_margin, chosen, curvature=curvature
         )
 
-    def _ids(self, prompt: str | Sequence[int] | Tensor) -> Tensor:
+    def encode(self, prompt: str | Sequence[int] | Tensor) -> Tensor:
+        """Token ids of a prompt, which must be of this model's vocabulary and fit into its context."""
         vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
         ids = prompt_ids(prompt, vocabulary=vocabulary, tokenizer=self.tokenizer)
         self._check_length(ids)
@@ -168,7 +169,7 @@ class Instrument:
         """
         chosen = _chosen_layers(layers, len(self.support.sites))
         objective = as_objective(objective)
-        ids = self._ids(prompt)
+        ids = self.encode(prompt)
         if isinstance(objective, LogProbability):
             ids = torch.cat([ids, ids.new_tensor(objective.answer[:-1])])
             self._check_length(ids)

@@ -4,7 +4,7 @@ The sign convention of the whole package: margin = logit(answer) − logit(versu
 means that the model prefers `answer`; a positive effect means that an edit moved it towards `answer`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +69,11 @@ def prompt_ids(prompt: str | Sequence[int] | Tensor, *, vocabulary: int, tokeniz
     if isinstance(prompt, str):
         need_tokenizer("prompt", tokenizer)
         prompt = tokenizer(prompt)["input_ids"]
+    if isinstance(prompt, Mapping):
+        raise TypeError(
+            f"`prompt` must be a text or token ids; got a {type(prompt).__name__}. Pass its input_ids, one "
+            f"prompt without padding."
+        )
     ids = torch.as_tensor(prompt).squeeze(0) if isinstance(prompt, Tensor) else torch.tensor(prompt)
     if ids.ndim != 1 or ids.shape[0] < 2 or ids.is_floating_point():
         raise ValueError(
@@ -80,7 +85,27 @@ def prompt_ids(prompt: str | Sequence[int] | Tensor, *, vocabulary: int, tokeniz
             f"`prompt` must hold token ids in 0..{vocabulary - 1}; got values from {int(ids.min())} "
             f"to {int(ids.max())}. Was it encoded with this model's tokenizer?"
         )
+    _refuse_padding(ids.tolist(), tokenizer)
     return ids.long()
+
+
+def _refuse_padding(ids: list[int], tokenizer: Any) -> None:
+    """Refuse ids that were padded: without their mask, the padding would be read as text.
+
+    A pad token that also begins or ends texts may stand once at an end; only a run of it is padding there.
+    """
+    pad = getattr(tokenizer, "pad_token_id", None)
+    if pad is None:
+        return
+    shared = pad in (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    runs = [
+        next((n for n, i in enumerate(side) if i != pad), len(ids)) for side in (ids, ids[::-1])
+    ]
+    if max(runs) > int(shared):
+        raise ValueError(
+            f"`prompt` must not be padded; it begins or ends with {max(runs)} of the pad token {pad}, which "
+            f"would be read as text. Prompts run one at a time: encode each on its own, without padding."
+        )
 
 
 def need_tokenizer(name: str, tokenizer: Any) -> None:

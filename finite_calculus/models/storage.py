@@ -26,6 +26,13 @@ FORMAT = 2
 def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
     """Write `path` (.safetensors) and its manifest (.json) beside it; returns the tensor file."""
     target = _tensor_path(path)
+    for name, blob in capture_files(capture, target.name).items():
+        _write(target.with_name(name), blob)
+    return target
+
+
+def capture_files(capture: Capture, name: str) -> dict[str, bytes]:
+    """The tensor file of a capture under a name, and its manifest, as bytes."""
     tensors: dict[str, Tensor] = {"ids": capture.ids, "logits": capture.logits}
     layers = []
     for layer in capture.layers:
@@ -45,9 +52,8 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> Path:
         "layers": layers,
         "curvature": bent,
     }
-    _write(target, blob)
-    _write(target.with_suffix(".json"), json.dumps(manifest, indent=1).encode())
-    return target
+    text = json.dumps(manifest, indent=1)
+    return {name: blob, str(Path(name).with_suffix(".json")): text.encode()}
 
 
 def load_capture(path: str | os.PathLike[str]) -> Capture:

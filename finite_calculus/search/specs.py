@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from finite_calculus.models import Capture, Edit, Passage
+from finite_calculus.models import Edit
 from finite_calculus.models.edits import Tokens, registered_edits
 from finite_calculus.search.steering import Request
 
@@ -17,12 +17,13 @@ FORM = "KIND:LAYER[.HEADS]:TOKENS[:AMOUNT]"
 _EDIT = re.compile(r'([^:]+):([^:]+):("[^"]*"|[^":]*)(?::([^:]*))?')
 
 
-def parse_edit(
-    text: str, capture: Capture | Passage, *, find: Callable[[str], Tokens] | None = None
-) -> Edit:
-    """The edit of a specification such as odds:18:79:64; `find` gives the tokens of a text in quotes."""
+def parse_edit(text: str, tokens: int, *, find: Callable[[str], Tokens] | None = None) -> Edit:
+    """The edit of a specification such as odds:18:79:64, of a prompt of so many tokens.
+
+    `find` gives the tokens of a text in quotes.
+    """
     parts = _EDIT.fullmatch(text)
-    word, place, tokens, amount = parts.groups() if parts else (None, "", "", None)
+    word, place, where, amount = parts.groups() if parts else (None, "", "", None)
     edit = next((edit for edit in registered_edits() if word in edit.words), None)
     if word is None or edit is None or (amount is not None) != edit.amount:
         counted, bare = _words(amount=True), _words(amount=False)
@@ -35,13 +36,13 @@ def parse_edit(
     template = edit.from_text(word, None if amount is None else _amount(amount, text))
     if dot:
         template = replace(template, heads=_parse(heads, text))
-    return template.at(layer, _tokens(tokens, len(capture.ids), find))
+    return template.at(layer, _tokens(where, tokens, find, text))
 
 
-def _tokens(text: str, limit: int, find: Callable[[str], Tokens] | None) -> Tokens:
+def _tokens(text: str, limit: int, find: Callable[[str], Tokens] | None, whole: str) -> Tokens:
     """Token indices, or those of a text in quotes."""
     if not text.startswith('"'):
-        return parse_numbers(text, limit=limit)
+        return parse_numbers(text, limit=limit, name=f"TOKENS of {whole!r}")
     if find is None:
         raise ValueError(f"TOKENS as text need the prompt as text; got {text}. Pass indices.")
     return find(text[1:-1])
@@ -53,13 +54,13 @@ def edit_help() -> str:
     return f'{FORM}, repeatable: {counted} with an amount, or {bare}; TOKENS may be "text".'
 
 
-def parse_numbers(text: str, *, limit: int) -> Tokens:
-    """Numbers and ranges such as 5,7-9, each below `limit`."""
+def parse_numbers(text: str, *, limit: int, name: str = "Numbers") -> Tokens:
+    """Numbers and ranges such as 5,7-9, each below `limit`; `name` says what they are."""
     numbers = _parse(text, text)
     wrong = [number for number in numbers if not 0 <= number < limit]
     if wrong or not numbers:
         raise ValueError(
-            f"Numbers must lie in 0..{limit - 1}; got {text!r}. Write them as in 5,7-9."
+            f"{name} must lie in 0..{limit - 1}; got {text!r}. Write them as in 5,7-9."
         )
     return numbers
 

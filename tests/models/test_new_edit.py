@@ -65,7 +65,7 @@ def test_a_new_edit_is_parsed_scored_executed_and_put_into_the_battery(
 ) -> None:
     with attach(tiny("llama")) as instrument:
         capture = instrument.capture(ids, answer=3, versus=5)
-        edit = parse_edit("negate:1:4-5:2", capture)
+        edit = parse_edit("negate:1:4-5:2", len(ids))
         assert isinstance(edit, NegateKeys)
         assert (edit.layer, edit.tokens, edit.size) == (1, (4, 5), 2.0)
         assert "negate" in edit_help()
