@@ -96,7 +96,7 @@ def test_the_preflight_catches_a_new_edit_that_says_it_is_idle_and_is_not(
     registered, tiny, monkeypatch
 ) -> None:
     assert not preflight(tiny("qwen2")).failed
-    wrong = classmethod(lambda cls, layer, tokens: (cls(layer.layer, tokens),))
+    wrong = classmethod(lambda cls, layer, tokens: (cls(layer.layer, tokens),))  # pyright: ignore[reportCallIssue]
     monkeypatch.setattr(NegateKeys, "idle_examples", wrong)
     assert preflight(tiny("qwen2")).failed == ("idle edits change nothing",)
 
