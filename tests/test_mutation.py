@@ -1,22 +1,19 @@
 """Formula mutation finds every neighbour of a statement, and a method that believes too much."""
 
+import argparse
 import dataclasses
 
+import pytest
 import sympy as sp
 
 from proofs.catalogue import find
+from proofs.prover import mutation, mutation_records as records
 from proofs.prover.certificates import ProofCertificate
-from proofs.prover.mutation import (
-    MutantResult,
-    Report,
-    Verdict,
-    combine,
-    hypothesis_mutants,
-    mutants,
-    mutate,
-)
+from proofs.prover.mutants import hypothesis_mutants, mutants
+from proofs.prover.mutation import MutantResult, Report, combine, mutate, record
 from proofs.prover.statements import Statement
 from proofs.prover.syntax import Index, S
+from proofs.prover.verdicts import Verdict
 from proofs.prover.vocabulary import ONE, p, v, weights
 
 inside, other = Index("1_S", idempotent=True), Index("1_T", idempotent=True)
@@ -147,3 +144,70 @@ def test_each_kind_of_proof_rejects_its_mutants():
     report = combine(mutate(s) for label in labels for s in find(label).statements)
     assert report.ok
     assert report.count(Verdict.TRUE) < report.count(Verdict.REFUTED) / 10
+
+
+RECORDED = ("eq:residual", "needed:half-angle")
+
+
+@pytest.fixture
+def of_two(monkeypatch, tmp_path):
+    """The place of a record, over a catalogue of two short statements."""
+    short = [s for label in RECORDED for s in find(label).statements[:1]]
+    monkeypatch.setattr(mutation, "_statements", lambda: tuple(short))
+    monkeypatch.setattr(mutation, "multiprocessing", InProcess)
+    return tmp_path / "mutants.json"
+
+
+class InProcess:
+    """A pool of workers that works in this process."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    @staticmethod
+    def get_context(_):
+        return argparse.Namespace(Pool=lambda _: InProcess())
+
+    @staticmethod
+    def imap(work, items):
+        return map(work, items)
+
+
+def test_a_stopped_run_of_all_mutants_goes_on_where_it_stopped(of_two):
+    first, report = next(record(of_two))
+    rows = records.read(of_two)
+    assert rows[first]["mutants"] == len(report.results) == report.total
+    assert sum(rows[first].get(v, 0) for v in map(str, Verdict)) == report.total
+    assert [name for name, _ in record(of_two)] != [first]
+    assert list(record(of_two)) == []
+    assert len(records.read(of_two)) == len(RECORDED)
+
+
+def test_a_row_of_another_statement_or_of_other_code_is_stale(of_two, monkeypatch):
+    list(record(of_two))
+    rows, (first, second) = records.read(of_two), mutation._statements()
+    assert records.stale(rows, (first, second)) == []
+    changed = dataclasses.replace(first, rhs=2 * first.rhs)
+    assert records.stale(rows, (changed, second)) == [first.name]
+    assumed = dataclasses.replace(first, model=((y, S(p)),))
+    assert records.stale(rows, (assumed, second)) == [first.name]
+    monkeypatch.setattr(records, "_code", lambda: "other")
+    assert records.stale(rows, (first, second)) == [first.name, second.name]
+
+
+def test_a_damaged_record_is_refused(of_two):
+    list(record(of_two))
+    of_two.write_text(of_two.read_text().replace('"refuted": ', '"refuted": 1'))
+    with pytest.raises(ValueError, match="must hold rows as"):
+        records.read(of_two)
+
+
+def test_the_record_of_all_mutants_is_undamaged_and_has_no_survivor():
+    rows = records.read()
+    assert len(rows) > 100
+    for name, row in rows.items():
+        assert sum(row.get(v, 0) for v in map(str, Verdict)) == row["mutants"], name
+        assert not row.get(Verdict.SURVIVOR), name

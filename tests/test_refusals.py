@@ -163,6 +163,18 @@ FALSE = {
         statement(sp.Integral(S(p), (p, 0, 1)), S(ONE) / 2, Antiderivative(S(p**2 / 2))),
         "nothing else is known of",
     ),
+    "limit that is not finite": (
+        statement(sp.Integral(sp.exp(-u), (u, 0, sp.oo)), ONE, Antiderivative(-sp.exp(-u))),
+        "must be finite",
+    ),
+    "integral without limits": (
+        statement(sp.Integral(u, u), u**2 / 2, Antiderivative(u**2 / 2)),
+        "two limits",
+    ),
+    "integral of two variables": (
+        statement(sp.Integral(u, (u, 0, 1), (x, 0, 1)), ONE, Antiderivative(u**2 / 2)),
+        "one variable",
+    ),
     "essential singularity inside the limits": (
         statement(
             integral((1 + 2 * u + (x - 1)) * sp.exp(-x / u), -1),

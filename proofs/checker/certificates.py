@@ -56,7 +56,8 @@ def _check_integral(statement: Any, antiderivative: Any, parts: Sequence[Any]) -
     integral: Any
     (integral,) = (factor for factor in factors if isinstance(factor, sp.Integral))
     ((variable, lower, upper),) = integral.limits
-    if type(variable) is not sp.Symbol or variable.is_nonnegative or variable.is_nonpositive:
+    is_signed = variable.is_nonnegative or variable.is_nonpositive
+    if type(variable) is not sp.Symbol or is_signed or sp.Tuple(lower, upper).has(sp.oo, sp.zoo):
         return f"{variable} cannot run from {lower} to {upper}"
     outside = sp.Mul(*(factor for factor in factors if factor is not integral))
     if any(tree.has(variable) for tree in (outside, statement.rhs, *statement.nonzero)):

@@ -18,7 +18,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from proofs.prover.certificates import ProofCertificate
-from proofs.prover.grammar import admit, refuse_running_variable
+from proofs.prover.grammar import admit, limits_of
 from proofs.prover.sums import prove, substitute
 from proofs.prover.syntax import Hypothesis, Index, RefusalError, is_indexed
 
@@ -76,10 +76,9 @@ def prove_integral(
     """A certificate of factor·∫ f = rhs, given A with A' = factor·f."""
     factors = sp.Mul.make_args(lhs)
     integrals = [factor for factor in factors if isinstance(factor, sp.Integral)]
-    if len(integrals) != 1 or len(integrals[0].limits) != 1 or rhs.has(sp.Integral):
+    if len(integrals) != 1 or rhs.has(sp.Integral):
         raise RefusalError(f"the left side must be one integral times a factor; got {lhs}")
-    variable, lower, upper = integrals[0].limits[0].args
-    refuse_running_variable(variable)
+    variable, lower, upper = limits_of(integrals[0])
     scale = sp.Mul(*(factor for factor in factors if factor is not integrals[0]))
     outside = (scale, rhs, lower, upper, *nonzero, *(e for pair in hypotheses for e in pair))
     if any(sp.sympify(expr).has(variable) for expr in outside):

@@ -55,12 +55,18 @@ def refuse_odd_names(trees: Iterable[Any]) -> None:
             raise RefusalError(f"a symbol may not be called like a function or a product: {symbol}")
 
 
-def refuse_running_variable(variable: Any) -> None:
-    """An integral runs through numbers of both signs, whatever its variable is declared to be."""
+def limits_of(integral: Any) -> tuple[Any, Any, Any]:
+    """The variable of an integral and its two limits, which may be any finite numbers, of either sign."""
+    if len(integral.limits) != 1 or len(integral.limits[0].args) != 3:
+        raise RefusalError(f"an integral must have one variable and two limits; got {integral}")
+    variable, lower, upper = integral.limits[0].args
     if variable != sp.Symbol(variable.name, real=True):
         raise RefusalError(
             f"an integral must run over a real symbol that nothing else is known of; got {variable}"
         )
+    if sp.Tuple(lower, upper).has(sp.oo, sp.zoo, sp.nan):
+        raise RefusalError(f"the limits of an integral must be finite; got {lower} and {upper}")
+    return variable, lower, upper
 
 
 def differentiated(tree: Any) -> set[Any]:

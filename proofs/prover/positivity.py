@@ -7,16 +7,15 @@ from typing import Any
 import sympy as sp
 
 from proofs.prover.certificates import ProofCertificate
-from proofs.prover.grammar import refuse_running_variable
+from proofs.prover.grammar import limits_of
 from proofs.prover.syntax import RefusalError
 
 
 def prove_positive_integral(name: str, lhs: Any, rhs: Any) -> ProofCertificate:
     """A certificate of 0 ≤ ∫ f, f a product of exponentials, distances from a limit and squares."""
-    if lhs != 0 or rhs.func is not sp.Integral or len(rhs.limits) != 1:
+    if lhs != 0 or rhs.func is not sp.Integral:
         raise RefusalError(f"only 0 ≤ one integral is treated; got {lhs} ≤ {rhs}")
-    variable, lower, upper = rhs.limits[0].args
-    refuse_running_variable(variable)
+    variable, lower, upper = limits_of(rhs)
     if not (lower.is_Rational and upper.is_Rational and lower < upper):
         raise RefusalError(f"the limits must be rational and in order; got {lower} and {upper}")
     wrong = [
