@@ -7,13 +7,15 @@ import re
 from pathlib import Path
 
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
+import finite_calculus as fc
 from finite_calculus import response, sparse
 from finite_calculus.cli import app
-from proofs.numeric import audit, audit_records, checks, record_files
+from proofs.numeric import audit, audit_records, cases, checks, record_files
 from proofs.numeric.comparison import CasePlace, ReferenceComparison, Sample, Tally, run
 from tests.helpers.seeded_errors import under_its_own_bound, under_our_bound
 from tests.mutation.__main__ import FOLDERS
@@ -71,8 +73,8 @@ def test_a_finished_record_is_not_made_again(tmp_path: Path, monkeypatch) -> Non
     (first,) = audit.audit(["phi1"], ["float64"], **options)
     for piece in ("_tally_piece", "_sample_piece"):
         monkeypatch.setattr(audit, piece, lambda _: pytest.fail("computed again"))
-    for cases in (100, 30):  # a record of more cases stands for fewer
-        (again,) = audit.audit(["phi1"], ["float64"], **{**options, "cases": cases})
+    for number in (100, 30):  # a record of more cases stands for fewer
+        (again,) = audit.audit(["phi1"], ["float64"], **{**options, "cases": number})
         assert again == first
 
 
@@ -294,3 +296,15 @@ def test_the_tests_of_the_core_hold_no_literal_tolerance() -> None:
         if tolerance.search(line) or "allclose(" in line.replace('"allclose("', "")
     ]
     assert not places
+
+
+def test_banks_of_the_largest_values_have_responses_that_are_numbers() -> None:
+    """Beyond the largest number only infinity is right, and a bound that is infinite says nothing."""
+    largest = float(np.finfo(np.float32).max)
+    for seed in range(64):
+        batch = cases.wide_bank(np.random.default_rng(seed), np.float32, 256)
+        each = {name: torch.from_numpy(array) for name, array in batch.each.items()}
+        each = {name: x.double() if x.is_floating_point() else x for name, x in each.items()}
+        readout = fc.freeze(each["scores"], each["values"], mask=each["mask"])
+        response = fc.finite_response(readout, each["score_delta"], each["value_delta"])
+        assert float(response.abs().max()) < largest

@@ -80,11 +80,13 @@ def wide_bank(rng: Rng, dtype: type, count: int) -> Batch:
     most = float(np.finfo(dtype).max)
     batch.each["score_delta"] = with_far_keys(rng, batch.each["score_delta"], float(np.log10(most)))
     limit = most / 2 if dtype is np.float32 else most / 16
-    for name in ("values", "value_delta"):
+    huge = {name: rng.random((count, 1, 1)) < 0.2 for name in ("values", "value_delta")}
+    # Values and increments of half of the largest number could add up to a response beyond it.
+    share = np.where(huge["values"] & huge["value_delta"], 0.25, 1.0)
+    for name, chosen in huge.items():
         array = batch.each[name]
-        huge = rng.uniform(-limit, limit, array.shape)
-        chosen = rng.random((count, 1, 1)) < 0.2
-        batch.each[name] = np.where(chosen, huge, array).astype(dtype)
+        replaced = share * rng.uniform(-limit, limit, array.shape)
+        batch.each[name] = np.where(chosen, replaced, array).astype(dtype)
     return _spoiled(rng, batch)
 
 

@@ -84,9 +84,12 @@ def wide_banks(draw: st.DrawFn, dtype: str, names: Names = ALL) -> Batch:
     if "score_delta" in each:
         each["score_delta"] = draw(far_rows(dtype, each["score_delta"]))
     limit = float(np.finfo(dtype).max) / (2 if dtype == "float32" else 16)
-    for name in ("values", "value_delta"):
-        if name in each and draw(st.integers(0, 3)) == 3:
-            each[name] = draw(filled(each[name].shape, st.floats(-1, 1))) * limit
+    large = ("values", "value_delta")
+    huge = [name for name in large if name in each and draw(st.integers(0, 3)) == 3]
+    # Both of half of the largest number could add up to a response beyond it.
+    share = 0.25 if len(huge) > 1 else 1.0
+    for name in huge:
+        each[name] = draw(filled(each[name].shape, st.floats(-1, 1))) * (share * limit)
     return laid_out(draw, dtype, draw(spoiled(each, PER_KEY)) if "mask" in each else each)
 
 
