@@ -89,6 +89,13 @@ def again(
             show_default=False,
         ),
     ] = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show the rows whose column has this value, as in layer=22; repeatable, to narrow it down.",
+            show_default=False,
+        ),
+    ] = None,
     device: Device = "cpu",
 ) -> None:
     """Compute one unit of an archive again and compare every value with the recorded one.
@@ -96,7 +103,7 @@ def again(
     Settings come from the archive. Exit code 1 if a value differs; code, versions and kernels that differ are
     named either way, since rounding depends on them.
 
-    Example: `finite-calculus again results/retrieval-heads/embedded ordered-test-003`
+    Example: `finite-calculus again results/retrieval-heads/embedded ordered-test-003 --row band=slow`
     """
     import torch
 
@@ -105,7 +112,8 @@ def again(
     from finite_calculus.harness.executors import choose_threads
     from finite_calculus.models import UnsupportedModelError
 
-    places = dict(_place(each) for each in place or ())
+    places = dict(_pair(each, "place", "data=FOLDER") for each in place or ())
+    wanted = dict(_pair(each, "row", "layer=22") for each in row or ())
     torch.set_num_threads(_or_stop(lambda: choose_threads(archive, 1, None, archive)))
     try:
         result = _or_stop(lambda: compute_again(archive, unit, places=places, device=device))
@@ -118,17 +126,20 @@ def again(
             f"DIFFERS  {each.table}, row {each.row}, {each.column}: recorded {each.recorded!r}, "
             f"now {each.again!r}"
         )
+    for table, recorded, computed in _or_stop(lambda: result.matching(wanted)) if wanted else ():
+        print(f"{table}, recorded: {recorded}")
+        print(f"{' ' * len(table)}  computed: {computed}")
     rows = ", ".join(f"{count} {name}" for name, count in result.rows.items() if count)
     once = "" if result.repeatable else "; it holds timings, which no run repeats"
     print(f"{unit}: {rows}; {len(result.differing)} of {result.values} values differ{once}")
     raise typer.Exit(1 if result.differing else 0)
 
 
-def _place(words: str) -> tuple[str, str]:
-    name, equals, folder = words.partition("=")
-    if not (name and equals and folder):
-        raise typer.BadParameter(f"--place must be NAME=FOLDER, as in data=FOLDER; got {words!r}.")
-    return name, folder
+def _pair(words: str, option: str, example: str) -> tuple[str, str]:
+    name, equals, value = words.partition("=")
+    if not (name and equals and value):
+        raise typer.BadParameter(f"--{option} must be NAME=VALUE, as in {example}; got {words!r}.")
+    return name, value
 
 
 @app.command(rich_help_panel=STUDIES)

@@ -37,13 +37,39 @@ class Differing:
 
 @dataclass(frozen=True)
 class Again:
-    """A unit beside its records: rows and values by table, what differs, and what of the identity does."""
+    """A unit beside its records: rows and values by table, what differs, and what of the identity does.
+
+    `pairs` are recorded rows beside those computed again, by table.
+    """
 
     rows: Mapping[str, int]
+    pairs: Mapping[str, tuple[tuple[Row, Row], ...]]
     values: int
     differing: tuple[Differing, ...]
     changed: tuple[str, ...]
     repeatable: bool
+
+    def matching(self, wanted: Mapping[str, str]) -> list[tuple[str, Row, Row]]:
+        """Table, recorded row and row computed again, wherever columns have the wanted values."""
+        matches = [
+            (name, before, now)
+            for name, pairs in self.pairs.items()
+            for before, now in pairs
+            if all(str(getattr(before, column, None)) == value for column, value in wanted.items())
+        ]
+        if not matches:
+            words = ", ".join(f"{column}={value}" for column, value in wanted.items())
+            raise ValueError(
+                f"`wanted` must be columns of a row of the unit with their values; no row has {words}. "
+                f"The tables hold {'; '.join(self._columns())}."
+            )
+        return matches
+
+    def _columns(self) -> Iterator[str]:
+        for name, pairs in self.pairs.items():
+            if pairs:
+                names = [field.name for field in dataclasses.fields(pairs[0][0])]
+                yield f"{name}: {', '.join(names)}"
 
 
 def again(
@@ -84,6 +110,10 @@ def again(
     ]
     return Again(
         rows={name: len(rows) for name, rows in recorded.items()},
+        pairs={
+            name: tuple(zip(rows, computed.get(name, ()), strict=False))
+            for name, rows in recorded.items()
+        },
         values=sum(
             len(rows) * len(dataclasses.fields(kinds_of(study)[n])) for n, rows in recorded.items()
         ),

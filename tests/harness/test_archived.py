@@ -215,6 +215,24 @@ def test_one_unit_again_is_what_was_recorded(part: Path) -> None:
     assert "again ARCHIVE UNIT" in manifest(part)["again"]
 
 
+def test_single_rows_of_a_unit_are_shown_beside_the_recorded_ones(part: Path) -> None:
+    (table, recorded, computed) = again(part, "test-0").matching({"stage": "test"})[0]
+    assert table == "means"
+    assert "stage='test'" in str(recorded)
+    assert recorded == computed
+    shown = plain(command("again", str(part), "test-0", "--row", "stage=test").output)
+    assert f"means, recorded: {recorded}" in shown
+    assert f"computed: {computed}" in shown
+    result = command("again", str(part), "test-0", "--row", "stage=test", "--row", "mean=7")
+    assert result.exit_code == 1
+    assert "no row has stage=test, mean=7. The tables hold means: stage, mean" in plain(
+        result.output
+    )
+    assert "--row must be NAME=VALUE" in plain(
+        command("again", str(part), "test-0", "--row", "stage").output
+    )
+
+
 def test_a_unit_that_comes_out_otherwise_is_told_with_what_changed(
     part: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +252,7 @@ def test_what_cannot_be_computed_again_is_refused(part: Path) -> None:
         again(part, "test-1")
     with pytest.raises(ValueError, match="`places` must name nothing of toy; got data"):
         again(part, "test-0", places={"data": "there"})
-    assert "must be NAME=FOLDER" in plain(
+    assert "--place must be NAME=VALUE, as in data=FOLDER" in plain(
         command("again", str(part), "test-0", "--place", "x").output
     )
     policy = part / "policy-calibrate.json"

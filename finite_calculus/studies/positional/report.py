@@ -101,7 +101,7 @@ def _audit(
     drift = max(abs(row.path_drift) for row in edits)
     listed: tuple[tuple[str, Any], ...] = (
         ("executed shifts", len(edits)),
-        ("expected shifts", _expected(settings, records)),
+        ("expected shifts", _expected(settings, records, len({row.layer for row in edits}))),
         ("duplicates", len(edits) - len({row.place for row in edits})),
         ("executed deletions", len(records.rows(SpanDeletion))),
         ("executed repairs", len(records.rows(Repair))),
@@ -117,9 +117,8 @@ def _audit(
     return Table("audit", "Numerical audit", ("figure", "value"), listed, note)
 
 
-def _expected(settings: PositionalSettings, records: Records) -> int:
-    """Shifts that the plan of the test asks for; its layers are those that the records have."""
+def _expected(settings: PositionalSettings, records: Records, layers: int) -> int:
+    """Shifts that the plan of the test asks for at so many layers."""
     sets: Any = records.manifests.get("test", {}).get("sets", [])
-    layers = len({row.layer for row in records.rows(PositionalEdit)})
     variants = sum(len(each["orders"]) for each in sets)
     return variants * layers * len(settings.shifts) * len(BANDS)
