@@ -9,8 +9,10 @@ centred. A breach of the first is an error; one of the second is a warning.
 
 Where the executed y is known, its residual is measured in float64 and carried through W_o exactly, so that
 only the projection is left to be bounded: the error of a write is then what its y brings, which is held to
-the bound of y, and what the projection adds. What is bounded is local: y and the projected write of one
-layer, given its query, keys and values. Nothing here speaks of what happens downstream of the write.
+the bound of y, and what the projection adds. The rounded sum of a softmax puts one factor on all of a head's
+y; it too is read off the executed y, as far as the other roundings leave it open. What is bounded is local: y
+and the projected write of one layer, given its query, keys and values. Nothing here speaks of what happens
+downstream of the write.
 """
 
 import math
@@ -96,7 +98,8 @@ def local_error(
         return LocalError(stages.output.sure, write, stages.output.probable, probable)
     bank = layer.bank() if bank is None else bank
     products = _product_spread(bank, kernels)
-    y, output = _output_spread(layer, bank, layer.readout(bank), kernels, products)
+    y, rest, common = _output_spread(layer, bank, layer.readout(bank), kernels, products)
+    output = rest + common
     weight = layer.output_projection.double().abs()
     # The errors of one head's entries share its probabilities; those of different heads are independent.
     heads = torch.einsum("hv,hvm->hm", output.square.sqrt(), weight)
@@ -111,7 +114,8 @@ def output_error(
     """Sure bound on |y_native − y| alone."""
     bank = layer.bank() if bank is None else bank
     products = _product_spread(bank, kernels)
-    return _output_spread(layer, bank, layer.readout(bank), kernels, products)[1].sure
+    _, rest, common = _output_spread(layer, bank, layer.readout(bank), kernels, products)
+    return (rest + common).sure
 
 
 def write_error(
@@ -151,8 +155,9 @@ def readout_stages(
     else:
         products = _edited_products(layer, bank, kernels, unedited.products)
     readout = layer.readout(bank)
-    y, output = _output_spread(layer, bank, readout, kernels, products)
+    y, rest, common = _output_spread(layer, bank, readout, kernels, products)
     residual, weight = executed.double() - y, layer.output_projection.double()
+    output = rest + _measured(common, residual, y, rest)
     return Stages(
         readout,
         products,
@@ -169,8 +174,8 @@ def _output_spread(
     readout: Readout,
     kernels: Kernels | None,
     products: Spread,
-) -> tuple[Tensor, Spread]:
-    """y in float64, and the roundings of its float32 computation.
+) -> tuple[Tensor, Spread, Spread]:
+    """y in float64, and the roundings of its float32 computation: what scales all of a head's y last.
 
     With weights e^{s}(1 + ρ), y moves by Σpρ(v − y)/(1 + Σpρ), exactly; a rounded sum of weights scales it,
     each quotient moves its own term, and the mixture adds its own.
@@ -179,14 +184,15 @@ def _output_spread(
     most = float(relative.sure.max())
     if not most < 0.5:
         unknown = torch.full_like(readout.output, torch.inf)
-        return readout.output, Spread(unknown, unknown)
+        return readout.output, Spread(unknown, unknown), Spread(unknown, unknown)
     attended = readout.attended.unsqueeze(-1)
     probs = readout.probs.unsqueeze(-1)
     centred = torch.where(attended, readout.centred, 0.0)
     terms = torch.where(attended, probs * readout.values, 0.0)
     moved = Spread(relative.sure.unsqueeze(-1), relative.square.unsqueeze(-1))
-    moved = moved.times(probs * centred / (1 - most)).summed(-2)
     keys = readout.keys
+    # What the weights move is scaled with y.
+    moved = moved.times(probs * centred * ((1 + 2 * keys * UNIT) / (1 - most))).summed(-2)
     # Weights are summed in any order; worst is one that adds the largest first.
     largest = readout.probs.sort(-1, descending=True).values.cumsum(-1)[..., 1:]
     order = largest.sum(-1, keepdim=True) * UNIT / (1 - keys * UNIT)
@@ -196,8 +202,25 @@ def _output_spread(
     quotients = Spread.of(_QUOTIENT * terms.abs()).summed(-2)
     # Weights below the normal numbers may be lost altogether.
     lost = torch.finfo(torch.float32).smallest_normal * centred.abs().sum(-2)
-    own = (common + quotients).times(1 + drift) + Spread.of(lost)
-    return readout.output, moved + own + _mixture_spread(bank, terms, drift, kernels)
+    own = quotients.times(1 + drift) + common.times(drift) + Spread.of(lost)
+    rest = moved + own + _mixture_spread(bank, terms, drift, kernels)
+    return readout.output, rest, common
+
+
+def _measured(common: Spread, residual: Tensor, y: Tensor, rest: Spread) -> Spread:
+    """The factor on all of a head's y, as far as its residual and the other roundings leave it open.
+
+    With r = ηy + e and |e| at most `rest`, every entry puts η between (r − rest)/y and (r + rest)/y. Where
+    no η fits them all, there is none, and then some entry is beyond `rest` alone.
+    """
+    size, along = y.abs(), y.sign() * residual
+    factor = (common.sure / size).nan_to_num(0.0, posinf=math.inf).amax(-1, keepdim=True)
+    least = torch.where(size > 0, (along - rest.sure) / size, -torch.inf).amax(-1, keepdim=True)
+    most = torch.where(size > 0, (along + rest.sure) / size, torch.inf).amin(-1, keepdim=True)
+    least, most = least.maximum(-factor), most.minimum(factor)
+    reach = torch.where(least <= most, torch.maximum(least.abs(), most.abs()), 0.0)
+    measured = torch.where(size > 0, reach * size, 0.0)
+    return Spread(torch.minimum(common.sure, measured), common.square)
 
 
 def _score_spread(layer: LayerCapture, bank: LayerBank, spread: Spread) -> Spread:

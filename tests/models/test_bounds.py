@@ -84,8 +84,8 @@ def test_a_head_that_errs_a_hundred_times_as_much_is_seen(runs, path):
         # Where no order is known, less is seen.
         unknown = compare_locally(edit, replace(seeded, kernels=None))
         unaided += not LocalCheck.of(unknown).within_bound
-    assert warnings > len(comparisons) * 3 / 4
-    assert failures > unaided
+    assert min(warnings, failures) > len(comparisons) * 3 / 4
+    assert failures >= unaided
 
 
 def test_a_wrong_y_does_not_excuse_a_wrong_write(runs):
@@ -116,12 +116,31 @@ def test_unknown_kernels_and_an_unknown_y_widen_the_bounds(runs):
     known = local_error(layer, kernels=outcome.kernels, executed=outcome.control_output)
     guessed = local_error(layer, kernels=outcome.kernels)
     unknown = local_error(layer)
-    assert torch.equal(known.output, guessed.output)
+    assert bool((known.output <= guessed.output).all())
     assert float(known.write.norm()) < float(guessed.write.norm()) < float(unknown.write.norm())
     assert float(known.output.norm()) < float(unknown.output.norm())
     for error in (known, guessed, unknown):
         assert bool((error.probable_output <= error.output).all())
         assert bool((error.probable_write <= error.write).all())
+
+
+def test_a_factor_on_a_whole_head_is_measured_and_excuses_no_single_entry(runs):
+    """The rounded sum of a softmax scales all of y; an error as large at one entry is another matter."""
+    _, outcome = runs["resumed"][0]
+    layer, kernels = outcome.layer, outcome.kernels
+    output, exact = outcome.control_output, layer.readout().output
+    known = local_error(layer, kernels=kernels, executed=output)
+    guessed = local_error(layer, kernels=kernels)
+    assert float((known.output / guessed.output).median()) < 0.75
+    scaled = output * (1 + 2.0**-22)
+    excused = local_error(layer, kernels=kernels, executed=scaled).output
+    assert bool(((scaled - exact).abs() <= excused).all())
+    place = int((exact.abs() - known.output / 2**-24).flatten().argmax())
+    alone = output.clone()
+    alone.flatten()[place] = (exact + 0.9 * guessed.output).flatten()[place].float()
+    off = (alone - exact).abs()
+    assert bool((off <= guessed.output).all())
+    assert not bool((off <= local_error(layer, kernels=kernels, executed=alone).output).all())
 
 
 def test_scores_that_round_too_much_have_no_bound(runs):
