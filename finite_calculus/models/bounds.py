@@ -308,9 +308,11 @@ def _mixture_spread(
         return any_order_spread(total, terms.square().sum(-2) * (1 + drift) ** 2, keys)
     # A sink's null value has no place in the product.
     terms = terms[:, :keys].mT
-    if kernels.patch is None:
+    if not kernels.touched:
+        # On the shared path, a row without columns of its own gets an exact zero from the patch.
         return sum_spread(terms, orders, errors=drift * terms.abs())
-    # On the shared path the touched columns are summed apart, in any order, and added at the end.
+    # There the touched columns are summed apart, in any order, and added at the end; those of other rows
+    # weigh nothing here, and adding a zero is exact.
     touched = torch.zeros(keys, dtype=torch.bool)
     touched[list(kernels.touched)] = True
     apart = torch.where(touched, terms, 0.0)
@@ -320,7 +322,7 @@ def _mixture_spread(
     size = terms.sum(-1).abs() + (drift + keys * UNIT) * terms.abs().sum(-1)
     return (
         sum_spread(rest, orders, errors=drift * rest.abs())
-        + any_order_spread(total, squares, max(1, kernels.patch))
+        + any_order_spread(total, squares, len(kernels.touched))
         + Spread.of(half_place(size * (1 + 2 * UNIT)))
     )
 

@@ -18,6 +18,7 @@ from finite_calculus.models import (
     compare_locally,
     edited_bank,
     local_error,
+    output_error,
 )
 from finite_calculus.models.edits import Edits
 from native_checks.bench import Bench
@@ -141,6 +142,19 @@ def test_a_factor_on_a_whole_head_is_measured_and_excuses_no_single_entry(runs):
     off = (alone - exact).abs()
     assert bool((off <= guessed.output).all())
     assert not bool((off <= local_error(layer, kernels=kernels, executed=alone).output).all())
+
+
+def test_columns_that_other_rows_touch_cost_a_row_nothing(runs):
+    """The patch of a batch is as wide as its widest edit; a row's share of the others is exactly zero."""
+    edit, outcome = next(run for run in runs["shared"] if len(run[1].kernels.touched) == 1)
+    assert outcome.kernels.patch > 8
+    layer = outcome.layer
+    bank = edited_bank(layer, edit)
+    alone = replace(outcome.kernels, patch=1)
+    wide, narrow = (
+        output_error(layer, bank, kernels=kernels) for kernels in (outcome.kernels, alone)
+    )
+    assert torch.equal(wide, narrow)
 
 
 def test_scores_that_round_too_much_have_no_bound(runs):
