@@ -130,9 +130,23 @@ def test_arithmetic_of_the_checker_knows_what_differs(left, right):
     assert not same(left, right)
 
 
-@pytest.mark.parametrize("tree", [sp.gamma(x), sp.log(x), S(1 / (1 + d)), sp.sqrt(x)])
+f = sp.Function("f")
+UNKNOWN = (
+    sp.gamma(x),
+    sp.log(x),
+    S(1 / (1 + d)),
+    sp.sqrt(x),
+    S(f(d)),
+    sp.Symbol("M", commutative=False),
+    sp.Subs(S(x), x, p),
+    sp.Integral(sp.Derivative(f(x, x), x, x), (x, 0, 1), (x, 0, 1)),
+    sp.Integral(sp.Derivative(f(x, x + y), x, y), (x, 0, 1), (y, 0, 1)),
+)
+
+
+@pytest.mark.parametrize("tree", UNKNOWN)
 def test_checker_refuses_what_it_does_not_know(tree):
-    with pytest.raises(ValueError, match=r"checker|positive|denominator"):
+    with pytest.raises(ValueError, match=r"checker|positive|denominator|index|antiderivative"):
         Reader().read(tree)
 
 

@@ -8,7 +8,7 @@ import sympy as sp
 
 from proofs.catalogue import entries, find
 from proofs.prover.links import Link, Transposed
-from proofs.prover.statements import Matrices, Nonnegative, Statement
+from proofs.prover.statements import Elementary, Matrices, Nonnegative, Statement
 from proofs.prover.sums import normalise
 from proofs.prover.syntax import Index, Letter, RefusalError, S
 from proofs.prover.vocabulary import MASS, ONE, ZERO, D, E, p
@@ -184,6 +184,101 @@ def test_link_that_launders_an_assumption_is_refused(link, message):
     )
     with pytest.raises(RefusalError, match=message):
         claim.prove()
+
+
+w, angle = sp.symbols("w angle", real=True)
+above, inside = sp.Symbol("c", positive=True), Index("1_S", idempotent=True)
+gap, at = Index("gap"), Index("at")
+
+
+def circle(of) -> Statement:
+    """sin² = 1 − cos² of an angle."""
+    sides = sp.sin(of) ** 2, 1 - sp.cos(of) ** 2
+    return Statement(name="circle", lhs=sides[0], rhs=sides[1], scope="", method=Elementary())
+
+
+CIRCLE, ROOT = circle(angle), dataclasses.replace(GIVEN, name="root", lhs=w * (z - 1), rhs=ZERO)
+STILL = dataclasses.replace(GIVEN, name="still", lhs=w, rhs=w * z)
+TURNED = (c, 1 - d**2)
+TURNING = {c: sp.sin(angle) ** 2, d: sp.cos(angle)}
+
+
+def assuming(link: Link, lhs, rhs, *hypotheses, **fields) -> Statement:
+    assert link.hypothesis is not None
+    pairs = (link.hypothesis, *hypotheses)
+    return Statement(
+        name="claim", lhs=lhs, rhs=rhs, scope="", hypotheses=pairs, links=(link,), **fields
+    )
+
+
+# What each would prove: a number that may be negative is not, d² = d, w = 0 and the like.
+LAUNDERED = {
+    "a sign": (
+        assuming(
+            Link(CIRCLE, hypothesis=(above, 1 - d**2), meaning={**TURNING, above: TURNING[c]}),
+            ZERO,
+            1 - d**2,
+            relation="≤",
+            method=Nonnegative(((ONE, (above,)),)),
+        ),
+        "is of the sort of c",
+    ),
+    "an indicator": (
+        assuming(
+            Link(
+                circle(at),
+                hypothesis=(gap, inside),
+                meaning={gap: sp.sin(at) ** 2, inside: 1 - sp.cos(at) ** 2},
+            ),
+            S(gap**2),
+            S(gap),
+        ),
+        "is of the sort of 1_S",
+    ),
+    "a division by zero": (
+        assuming(Link(ROOT, hypothesis=(c, ZERO), meaning={c: w}, factor=1 / (z - 1)), c, ZERO),
+        "may not divide",
+    ),
+    "a premise that is not stated": (
+        assuming(Link(ROOT, hypothesis=(c, ZERO), meaning={c: w * (z - 1)}), c, ZERO),
+        "root needs z = 1",
+    ),
+    "a premise about another symbol": (
+        assuming(
+            Link(STILL, hypothesis=(c, w * (z - 1)), meaning={c: w, z: z + 1}), c, ZERO, (z, ONE)
+        ),
+        "still needs z = 1",
+    ),
+    "a moment": (
+        assuming(
+            Link(CIRCLE, hypothesis=(S(p), 1 - d**2), meaning={**TURNING, S(p): TURNING[c]}),
+            S(p),
+            d,
+        ),
+        "only a symbol has a meaning",
+    ),
+    "what the symbols mean": (
+        assuming(Link(CIRCLE, hypothesis=(c, d), meaning={c: w, d: w}), c, d),
+        "holds by what its symbols mean",
+    ),
+    "what moves": (
+        assuming(
+            Link(CIRCLE, hypothesis=TURNED, meaning=TURNING), sp.Derivative(angle * c, angle), c
+        ),
+        "which is not fixed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAUNDERED)
+def test_link_launders_nothing(name):
+    claim, message = LAUNDERED[name]
+    with pytest.raises(RefusalError, match=message):
+        claim.prove()
+
+
+def test_link_of_the_same_lemma_that_launders_nothing_is_accepted():
+    assert proves(assuming(Link(CIRCLE, hypothesis=TURNED, meaning=TURNING), c + d**2, ONE))
 
 
 def test_lemma_that_assumes_a_sign_is_refused():

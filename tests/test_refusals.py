@@ -28,6 +28,7 @@ B = sp.Symbol("B")
 a, b = Letter("a", "m", "m", indexed=True), Letter("b", "m", "m", indexed=True)
 A, C, wide = Letter("A", "m", "m"), Letter("C", "m", "m"), Letter("W", "m", "r")
 f = sp.Function("f")
+M, L = sp.symbols("M L", commutative=False)
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 
 
@@ -96,6 +97,10 @@ FALSE = {
         statement(sp.Subs(S(x), x, p), S(p), Sums()),
         "cannot be put under a sum",
     ),
+    "index evaluated at a point": (
+        statement(sp.Subs(S(d * x), d, 1), S(x), Sums()),
+        "has no single value",
+    ),
     # Matrices: sums that lose their index, shapes that do not fit, inverses.
     "rule whose replacement holds a sum": (
         statement(S(p * a * b), S(p * b) * S(a), Matrices(), hypotheses=((a * b, S(p * b)),)),
@@ -111,6 +116,10 @@ FALSE = {
         "inside another one",
     ),
     "matrices under the sum kernel": (statement(S(a * A), S(ONE) * a * A, Sums()), "matrices"),
+    "letters without a shape": (
+        statement(M * L, L * M, Sums()),
+        "must be a matrix of a shape",
+    ),
     "matrices that do not commute": (statement(A * C, C * A, Elementary()), "matrices"),
     "shapes that do not fit": (statement(wide * A, A * wide, Matrices()), "fit"),
     "sum of different shapes": (statement(A + wide, wide + A, Matrices()), "different shapes"),
@@ -135,6 +144,10 @@ FALSE = {
     "symbol named as the prover names a function": (
         statement(sp.exp(x), sp.Symbol("exp[x]", positive=True), Elementary()),
         "called like a function",
+    ),
+    "symbol named as e is printed": (
+        statement(sp.exp(2), sp.Symbol("E", positive=True) ** 2, Elementary()),
+        "remainder",
     ),
     "symbol named like a product": (
         statement(sp.exp(x * y), sp.exp(sp.Symbol("x*y", real=True)), Elementary()),
@@ -182,6 +195,20 @@ FALSE = {
             Antiderivative(u**2 * sp.exp(-x / u)),
         ),
         "not declared non-zero",
+    ),
+    "logarithm of what need not be positive": (
+        statement(
+            sp.Integral(sp.log(u), (u, x, y)),
+            y * sp.log(y) - y - x * sp.log(x) + x,
+            Antiderivative(u * sp.log(u) - u),
+        ),
+        "logarithm is positive",
+    ),
+    "mixed derivative of one variable twice": (
+        statement(
+            sp.Integral(sp.Derivative(f(u, u), u, u), (u, 0, 1), (u, 0, 1)), ZERO, Elementary()
+        ),
+        "needs its antiderivative",
     ),
     "integral without an antiderivative": (
         statement(integral(u), sp.Rational(1, 2), Elementary()),
@@ -240,6 +267,14 @@ FALSE = {
     "absolute value of a difference": (
         statement(S(sp.Abs(p - e)), S(p) - S(e), Sums()),
         "remainder",
+    ),
+    "indicator under the sum in an absolute value": (
+        statement(
+            sp.Abs(S((1 + inside) * d)),
+            inside * sp.Abs(S(2 * d)) + (1 - inside) * sp.Abs(S(d)),
+            Sums(),
+        ),
+        "an indicator beside a sum",
     ),
     "indicator that is two": (
         statement(S(inside * p), 2 * S(p), Sums(), hypotheses=((inside, 2 * ONE),)),

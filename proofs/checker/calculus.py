@@ -42,8 +42,14 @@ def integrate(node: Any) -> Any:
     """∫…∫ of a mixed derivative of an undefined function: its values at the corners with their signs."""
     derivative = node.function
     variables = [limit[0] for limit in node.limits]
-    if not isinstance(derivative, sp.Derivative) or sorted(derivative.variables, key=str) != sorted(
-        variables, key=str
+    names = sorted(variables, key=str)
+    if (
+        not isinstance(derivative, sp.Derivative)
+        or not isinstance(derivative.expr, AppliedUndef)
+        or any(
+            sorted(each, key=str) != names for each in (derivative.variables, derivative.expr.args)
+        )
+        or len(set(names)) < len(names)
     ):
         raise ValueError("an integral needs its antiderivative")
     corners: Any = derivative.expr

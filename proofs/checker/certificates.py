@@ -60,7 +60,8 @@ def _check_integral(statement: Any, antiderivative: Any, parts: Sequence[Any]) -
     if type(variable) is not sp.Symbol or is_signed or sp.Tuple(lower, upper).has(sp.oo, sp.zoo):
         return f"{variable} cannot run from {lower} to {upper}"
     outside = sp.Mul(*(factor for factor in factors if factor is not integral))
-    if any(tree.has(variable) for tree in (outside, statement.rhs, *statement.nonzero)):
+    assumed = [sp.sympify(tree) for pair in statement.hypotheses for tree in pair]
+    if any(tree.has(variable) for tree in (outside, statement.rhs, *statement.nonzero, *assumed)):
         return f"{variable} occurs outside its integral"
     slope = differentiate(antiderivative, variable) - outside * integral.function
     ends = antiderivative.xreplace({variable: upper}) - antiderivative.xreplace({variable: lower})

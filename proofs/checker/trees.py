@@ -56,7 +56,7 @@ class Reader:
             return Fractional(number(Fraction(int(node.p), int(node.q))))
         if isinstance(node, Letter):
             return Fractional({(frozenset(), (("m", node),)): Fraction(1)})
-        if isinstance(node, sp.Symbol):
+        if isinstance(node, sp.Symbol) and node.is_commutative:
             return Fractional(atom(("x", node)))
         if isinstance(node, sp.Add):
             return self._total([self.read(arg) for arg in node.args])
@@ -78,6 +78,8 @@ class Reader:
         if isinstance(node, sp.Subs):
             tree, variables, points = self._plain(node.expr), node.args[1], node.args[2]
             values = dict(zip(variables.args, points.args, strict=True))
+            if any(isinstance(symbol, Index) for tree in node.args[1:] for symbol in tree.atoms()):
+                raise ValueError("a point that depends on the index cannot be put under a sum")
             return self.read(tree.xreplace(values))
         if isinstance(node, sp.Integral):
             return self.read(integrate(node))
@@ -129,7 +131,7 @@ class Reader:
         return Fractional(total, body.below)
 
     def _function(self, node: Any) -> Polynomial:
-        if isinstance(node, AppliedUndef):
+        if isinstance(node, AppliedUndef) and all(arg.is_Rational for arg in node.args):
             return atom(("f", node.func.__name__, node.args))
         argument = self._polynomial(node.args[0]) if isinstance(node, sp.Function) else {}
         if isinstance(node, sp.exp):

@@ -6,7 +6,7 @@ from typing import cast
 
 import sympy as sp
 
-from proofs.prover.syntax import Index, is_indexed
+from proofs.prover.syntax import Index, RefusalError, S, is_indexed
 
 
 class AbsoluteValues:
@@ -38,6 +38,8 @@ class AbsoluteValues:
 
     def _split(self, argument: sp.Expr) -> sp.Expr:
         indicators = [i for i in argument.atoms(Index) if i.idempotent]
+        if indicators and argument.has(S):
+            raise RefusalError(f"an indicator beside a sum in an absolute value: |{argument}|")
         if not indicators:
             return self._name(argument)
         first = min(indicators, key=str)

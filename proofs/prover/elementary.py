@@ -104,7 +104,9 @@ def _expand(expr: sp.Expr) -> sp.Expr:
 
 
 def _symbol(atom: sp.Expr, **assumptions: bool) -> sp.Symbol:
-    name = sp.sstr(atom).replace("(", "[").replace(")", "]")
+    # e^1 prints as E, as a symbol of the statement might.
+    text = sp.sstr(atom) if atom != sp.E else "exp(1)"
+    name = text.replace("(", "[").replace(")", "]")
     return Index(name, **assumptions) if is_indexed(atom) else sp.Symbol(name, **assumptions)
 
 

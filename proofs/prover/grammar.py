@@ -95,7 +95,8 @@ def _reasons(node: Any, functions: tuple[type, ...], letters: bool) -> Iterator[
     if isinstance(node, Letter) and not letters:
         yield "this method does not treat matrices"
     elif isinstance(node, sp.Symbol):
-        return
+        if not (node.is_commutative or isinstance(node, Letter)):
+            yield "what does not commute must be a matrix of a shape"
     elif isinstance(node, sp.Pow):
         if not node.exp.is_Integer:
             yield "only integer powers are treated"
@@ -109,6 +110,8 @@ def _reasons(node: Any, functions: tuple[type, ...], letters: bool) -> Iterator[
     elif isinstance(node, sp.Subs):
         if any(is_indexed(point) or point.has(S) for point in node.args[2].args):
             yield "a point that depends on the index cannot be put under a sum"
+        if any(isinstance(variable, Index | Letter) for variable in node.args[1].args):
+            yield "an index or a matrix has no single value to be put at"
     elif isinstance(node, AppliedUndef):
         if not (AppliedUndef in functions and all(arg.is_Rational for arg in node.args)):
             yield "an undefined function is treated only at rational points"
@@ -117,6 +120,8 @@ def _reasons(node: Any, functions: tuple[type, ...], letters: bool) -> Iterator[
             yield f"this method does not treat {type(node).__name__}"
         elif not node.is_commutative:
             yield "a function of a matrix is not treated"
+        elif isinstance(node, sp.log) and not node.args[0].is_positive:
+            yield "nothing says that the argument of this logarithm is positive"
     elif isinstance(node, sp.Integral):
         if AppliedUndef not in functions or not _is_fundamental(node):
             yield "an integral needs its antiderivative"
@@ -133,6 +138,7 @@ def _is_fundamental(node: Any) -> bool:
     return (
         isinstance(derivative, sp.Derivative)
         and isinstance(derivative.expr, AppliedUndef)
+        and len(set(variables)) == len(variables)
         and sorted(derivative.variables, key=str) == sorted(variables, key=str)
         and sorted(derivative.expr.args, key=str) == sorted(variables, key=str)
         and all(len(limit) == 3 and all(e.is_Rational for e in limit[1:]) for limit in node.limits)

@@ -20,7 +20,7 @@ from proofs.prover.vocabulary import (
 )
 from proofs.topics.joint import COUNT, N
 from proofs.topics.phi import divided, t as scalar
-from proofs.topics.rotary import RELATIVE, J, omega, start, stop, turn
+from proofs.topics.rotary import PLANE_MODEL, QUARTER_TURN, RELATIVE, J, omega, start, stop, turn
 
 # One query: scores s, e = e^s, f = φ₁(s), c = f/Z, uniform mean μ.
 s, f = Index("s"), Index("f")
@@ -232,7 +232,7 @@ ENTRIES = (
                         lhs=S(f / Z * W * R * Rj * WkT * xj / tau * (xj_row * Wv - mean)),
                         rhs=S(f * W * Rji * WkT * xj * (xj_row * Wv - mean)) / (tau * Z),
                         method=Matrices(),
-                        hypotheses=(ROTATED,),
+                        hypotheses=(ROTATED, QUARTER_TURN),
                         links=(
                             Link(
                                 RELATIVE,
@@ -245,7 +245,7 @@ ENTRIES = (
                             ),
                         ),
                         nonzero=(tau, Z),
-                        model=((Rji, R * Rj),),
+                        model=((Rji, R * Rj), *PLANE_MODEL),
                         scope=f"every N; {MATRICES}; the rotations are block diagonals of planes",
                     ),
                 ),
