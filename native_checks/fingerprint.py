@@ -3,6 +3,7 @@
 import hashlib
 import json
 import platform
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -42,9 +43,9 @@ def fingerprint(model: PreTrainedModel) -> dict[str, str]:
     }
 
 
-def source_hash() -> str:
-    """sha256 over the code that a preflight reaches; comments, docstrings and layout do not count."""
-    return digest(source_digests(dict.fromkeys(ROOTS)))
+def source_hash(roots: Iterable[str] = ROOTS) -> str:
+    """sha256 over the code that these modules reach; comments, docstrings and layout do not count."""
+    return digest(source_digests(dict.fromkeys(roots)))
 
 
 def weights_hash(model: PreTrainedModel) -> str:

@@ -8,13 +8,14 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import torch
 
 from finite_calculus.checkpoints import load, origin_of, require_tokenizer
-from native_checks.fingerprint import ROOTS
-from native_checks.preflight import PreflightReport, preflight
+from native_checks.fingerprint import source_hash
+from native_checks.preflight import CHECKS, PreflightReport, preflight
 from native_checks.records import warning_words, write_json
 
 REFERENCES = ("tiny-qwen2", "tiny-llama")
@@ -67,16 +68,26 @@ class GateReport:
         return f"gate SHUT by {'; '.join(self.failed)}{warned}"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all records and fingerprints as JSON, with the time and the modules that reach their code."""
+        """Write all records and fingerprints as JSON, with the time and the code that the checks reach."""
         record = {
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "roots": ROOTS,
+            "code": code_of_checks(),
             "passed": self.passed,
             "failed": self.failed,
             "warnings": self.warnings,
             **dataclasses.asdict(self),
         }
         return write_json(record, path)
+
+
+@cache
+def code_of_checks() -> dict[str, str]:
+    """By module of checks, the hash of the code that it reaches: nothing else can change its figures.
+
+    What loads a model is not part of it: the fingerprint has the hashes of the weights and configuration.
+    """
+    modules = sorted({check.__module__ for check in CHECKS})
+    return {module: source_hash([module]) for module in modules}
 
 
 def gate(

@@ -13,7 +13,7 @@ from torch import Tensor
 CEILING_ABSOLUTE, CEILING_RELATIVE = 5e-5, 5e-4
 _TINY = torch.finfo(torch.float64).tiny
 # The version of the saved records: raised when a field changes its meaning or goes away.
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)

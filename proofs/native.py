@@ -1,9 +1,9 @@
 """Which native checks of the preflight stand behind an entry, and what the newest record of them says.
 
 The checks run on a model, with transformers, through `finite-calculus preflight`; the ledger runs without
-one and reads what `results/preflight/` holds. A record counts for the code that made it alone: it names the
-modules from which its code is reached, and the hash of that code is formed again. A test runs the checks and
-sees that each calls a function of every entry that it is named for.
+one and reads what `results/preflight/` holds. A check of a record counts for the code that made it alone:
+the record has, by module of checks, the hash of all code that the module reaches, and that hash is formed
+again. A test runs the checks and sees that each calls a function of every entry that it is named for.
 """
 
 import functools
@@ -65,7 +65,7 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class NativeRecord:
-    """What a preflight of the code at hand found on one model, by check: the worst over its bound."""
+    """What a preflight found on one model, by check of the code at hand: the worst over its bound."""
 
     model: str
     made: str
@@ -106,7 +106,7 @@ def standing(names: tuple[str, ...], records: Iterable[NativeRecord]) -> NativeS
 
 
 def read_records(folder: Path = RECORDS) -> tuple[NativeRecord, ...]:
-    """The records of the code at hand, newest first; those of other code are left out."""
+    """The records with checks of the code at hand, newest first; checks of other code are left out."""
     records = [
         record
         for file in sorted(folder.glob("*.json"))
@@ -116,25 +116,26 @@ def read_records(folder: Path = RECORDS) -> tuple[NativeRecord, ...]:
 
 
 def _records(data: Mapping[str, Any]) -> Iterator[NativeRecord]:
+    code = data.get("code", {})
+    current = {
+        name.rpartition(".")[2] for name, made_of in code.items() if code_hash(name) == made_of
+    }
     # The model that was asked for stands last, after the tiny ones that every gate runs first.
-    roots = tuple(data.get("roots", ()))
     for model, report in reversed(list(data.get("models", {}).items())):
-        if roots and report["fingerprint"]["sources"] == code_hash(roots):
-            worst: dict[str, float] = {}
-            for check in report["checks"]:
-                if check["compared"] != 0:
-                    ratio = _over_bound(check)
-                    worst[check["check"]] = max(
-                        ratio, worst.get(check["check"], 0.0), key=_nan_first
-                    )
+        worst: dict[str, float] = {}
+        for check in report["checks"]:
+            name = check.get("check", "")
+            if name.partition(".")[0] in current and check["compared"] != 0:
+                worst[name] = max(_over_bound(check), worst.get(name, 0.0), key=_nan_first)
+        if worst:
             yield NativeRecord(model, data["made"], worst)
 
 
 @functools.cache
-def code_hash(roots: tuple[str, ...]) -> str:
-    """Hash of the code that these modules reach as it is now; that of no code if one is not there."""
+def code_hash(module: str) -> str:
+    """Hash of the code that a module reaches as it is now; that of no code if it is not there."""
     try:
-        return digest(source_digests(dict.fromkeys(roots)))
+        return digest(source_digests({module: None}))
     except (ValueError, ModuleNotFoundError):
         return ""
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.cli import app
+from finite_calculus.provenance.sources import source_digests
 from native_checks import preflight
 from proofs import catalogue, coq_check, coq_source, edges, ledger, native
 from proofs.labels import REQUIRED
@@ -199,38 +200,61 @@ def test_every_native_check_exists_and_every_label_it_names_is_an_entry() -> Non
         assert set(labels) <= names
 
 
-def native_record(folder, *, sources: str, figure: float = 0.5, **changes) -> None:
+MODULE = "native_checks.queries"
+
+
+def native_record(folder, *, code: str, figure: float = 0.5, **changes) -> None:
     check = {
         "check": "queries.requested_ratios_are_native", "figure": figure, "bound": 1.0, "passed": figure <= 1,
         "at_least": False, "compared": 3, **changes,
     }  # fmt: skip
-    report = {"fingerprint": {"sources": sources}, "checks": [check]}
     made = {
         "made": "2026-01-01T00:00:00+00:00",
-        "roots": ["proofs.native"],
-        "models": {"m": report},
+        "code": {MODULE: code},
+        "models": {"m": {"checks": [check]}},
     }
     (folder / "m.json").write_text(json.dumps(made))
 
 
 def test_a_native_record_counts_for_the_code_that_made_it_alone(tmp_path) -> None:
     names = catalogue.find("main:querycontrol").names
-    ours = native.code_hash(("proofs.native",))
-    native_record(tmp_path, sources=ours)
+    native_record(tmp_path, code=native.code_hash(MODULE))
     found = native.standing(names, native.read_records(tmp_path))
     assert (found.status, found.record, found.worst_over_bound) == ("checked", "m", 0.5)
-    native_record(tmp_path, sources="other code")
+    native_record(tmp_path, code="other code")
     assert native.standing(names, native.read_records(tmp_path)).status == "not checked"
+
+
+def test_a_native_check_counts_whatever_became_of_the_others(tmp_path) -> None:
+    native_record(tmp_path, code=native.code_hash(MODULE))
+    record = json.loads((tmp_path / "m.json").read_text())
+    record["code"]["native_checks.joint"] = "other code"
+    checks = record["models"]["m"]["checks"]
+    checks.append({**checks[0], "check": "joint.certificates_hold"})
+    (tmp_path / "m.json").write_text(json.dumps(record))
+    records = native.read_records(tmp_path)
+    stands = [
+        native.standing(catalogue.find(x).names, records)
+        for x in ("main:querycontrol", "main:certificate")
+    ]
+    assert [standing.status for standing in stands] == ["checked", "not checked"]
+
+
+def test_code_that_only_loads_a_model_voids_no_native_check() -> None:
+    reached = source_digests({MODULE: None})
+    assert "finite_calculus.models.capture" in reached
+    assert "finite_calculus.control" in reached
+    assert [name for name in reached if ".checkpoints" in name or ".gate" in name] == []
 
 
 def test_a_native_check_that_compared_nothing_does_not_count(tmp_path) -> None:
     names = catalogue.find("main:querycontrol").names
-    native_record(tmp_path, sources=native.code_hash(("proofs.native",)), compared=0)
+    native_record(tmp_path, code=native.code_hash(MODULE), compared=0)
     assert native.standing(names, native.read_records(tmp_path)).status == "not checked"
 
 
 def test_a_native_check_that_failed_fails_its_entry(tmp_path) -> None:
-    native_record(tmp_path, sources=native.code_hash(("proofs.native",)), figure=2.0)
+    native_record(tmp_path, code=native.code_hash(MODULE), figure=2.0)
     (record,) = native.read_records(tmp_path)
     found = native.standing(catalogue.find("main:querycontrol").names, [record])
     assert (found.status, found.worst_over_bound) == ("failed", 2.0)

@@ -185,8 +185,8 @@ ENTRIES = (
         text="F(x) = b + xᵀM for every x ⇔ F is constant; then M = 0 and b = F(0)",
         kind=Kind.EQUIVALENCE,
         assumptions=("attended", "fixed-bank", "all-inputs"),
-        scope="the readout is bounded by the largest value (every N), and a non-zero slope passes "
-        "any bound K; the equivalence that follows is Coq's",
+        scope="the readout is bounded by the largest value (every N); that a non-zero slope passes any "
+        "bound, and the equivalence that follows, are Coq's",
         functions=("effective.anchor_residual",),
         clauses=(
             Clause(

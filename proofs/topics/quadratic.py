@@ -137,7 +137,6 @@ ENTRIES = (
                         scope="every key; x = E d lies in the range of d",
                     ),
                 ),
-                coq=("Expansions.third_bound",),
             ),
             Clause(
                 "|C_KV(α) − α²·C₂| ≤ |α|³·range(d)²·range(ε)",
