@@ -1,8 +1,13 @@
-"""Tables of the positional study: our archives beside the paper's figures, which are another model's."""
+"""Tables of the positional study: our archives beside the paper's figures, which are another model's.
 
+Overall errors, coverage and the matched control show every archive; what is broken down further shows
+the first one, and the others' tables are in the summaries of their archives.
+"""
+
+import json
 from collections.abc import Callable
 
-from archives import MODELS, TASKS, Rows, archive_tables, archives, error, heading, line
+from archives import MODELS, ROOT, TASKS, Rows, archive_tables, archives, error, heading, line
 
 from proofs.printed import tables as printed
 
@@ -11,14 +16,22 @@ _PAPER = "Qwen2.5-1.5B (paper)"
 
 
 def coverage() -> list[str]:
-    """What the archives hold, counted, beside the paper's checks."""
-    lines = heading(1, "model", "executed shifts", "of", "deletions", "repairs", "checks", "failed")
-    for model, tables in _ours():
+    """What the archives hold, counted and replayed, beside the paper's checks."""
+    lines = heading(1, "model", "sets a task", "executed shifts", "of", "deletions", "repairs",
+                    "checks", "failed", "numbers replayed", "disagree")  # fmt: skip
+    for name in archives(STUDY):
+        tables = archive_tables(STUDY, name)
         audit = {row["figure"]: row["value"] for row in tables["audit"]}
-        names = ("executed shifts", "expected shifts", "executed deletions", "executed repairs",
-                 "checks recorded", "checks failed")  # fmt: skip
-        lines.append(line(model, *(f"{int(audit[name]):,}" for name in names)))
-    return [*lines, line(_PAPER, "92,160", "92,160", "–", "–", "1,166,880", "0")]
+        figures = ("executed shifts", "expected shifts", "executed deletions", "executed repairs",
+                   "checks recorded", "checks failed")  # fmt: skip
+        saved = (ROOT / "results" / STUDY / name / "manifest.json").read_text(encoding="utf-8")
+        replay = json.loads(saved)["replay"]
+        sets = " to ".join(sorted({row["sets"] for row in tables["accuracy"]}, key=int))
+        lines.append(
+            line(ours(name), sets, *(f"{int(audit[figure]):,}" for figure in figures),
+                 f"{replay['compared']:,}", replay["failed"])
+        )  # fmt: skip
+    return [*lines, line(_PAPER, "256", "92,160", "92,160", "–", "–", "1,166,880", "0", "–", "–")]
 
 
 def prediction() -> list[str]:
@@ -49,7 +62,7 @@ def layers() -> list[str]:
     """Errors by layer."""
     lines = heading(2, "model", "task", "layer", "finite", "Jacobian", "zero", "below zero",
                     "interval")  # fmt: skip
-    for model, tables in _ours():
+    for model, tables in _ours()[:1]:
         for row in tables["layers"]:
             lines.append(
                 line(model, TASKS[row["task"]], row["layer"], *_errors(row),
@@ -62,7 +75,7 @@ def second() -> list[str]:
     """What the second order downstream takes off the finite predictor's error."""
     lines = heading(2, "model", "task", "layer", "edits", "zero", "finite", "second order",
                     "below finite", "interval")  # fmt: skip
-    for model, tables in _ours():
+    for model, tables in _ours()[:1]:
         for row in tables["second-order"]:
             errors = [error(row[f"{name} MAE"]) for name in ("zero", "finite", "second")]
             lines.append(
@@ -76,7 +89,7 @@ def middle() -> list[str]:
     """The middle band at both shifts."""
     lines = heading(2, "model", "task", "shift", "finite", "Jacobian", "zero", "below Jacobian",
                     "interval")  # fmt: skip
-    for model, tables in _ours():
+    for model, tables in _ours()[:1]:
         for row in tables["strata"]:
             if row["band"] == "middle":
                 lines.append(line(model, TASKS[row["task"]], row["shift"], *_errors(row),
@@ -91,7 +104,7 @@ def certificates() -> list[str]:
     """Tightness of the certificate of the Jacobian, by band and shift."""
     lines = heading(2, "model", "task", "band, shift", "KL", "TV", "softmax tightness", "tightness",
                     "rotary share", "certified signs")  # fmt: skip
-    for model, tables in _ours():
+    for model, tables in _ours()[:1]:
         for row in tables["certificates"]:
             lines.append(
                 line(model, TASKS[row["task"]], f"{row['band']}, {row['shift']}",
@@ -104,7 +117,7 @@ def certificates() -> list[str]:
 def interaction() -> list[str]:
     """Fast–middle interaction in percent of the joint local effect."""
     lines = heading(2, "model", "task", "layer", "shift 16", "interval", "shift 128", "interval")
-    for model, tables in _ours():
+    for model, tables in _ours()[:1]:
         found: dict[tuple[str, str], list[str]] = {}
         for row in tables["interaction"]:
             cells = found.setdefault((row["task"], row["layer"]), [])
@@ -121,7 +134,7 @@ def reordering() -> list[str]:
     """Signed projections of phase, context and their interaction."""
     parts = ("phase", "context", "interaction")
     lines = heading(2, "model", "task", "layer", *parts)
-    for model, tables in _ours():
+    for model, tables in _ours()[:1]:
         for row in tables["reordering"]:
             lines.append(line(model, TASKS[row["task"]], row["layer"],
                               *(f"{float(row[part]):.3f}" for part in parts)))  # fmt: skip
@@ -134,7 +147,7 @@ def deletion() -> list[str]:
     """Rank correlations of deletions with what was executed."""
     names = ("finite", "Jacobian", "attention", "value norm")
     lines = heading(2, "model", "task", "layer", *names, "sign, finite")
-    for model, tables in _ours():
+    for model, tables in _ours()[:1]:
         for row in tables["deletion"]:
             lines.append(line(model, TASKS[row["task"]], row["layer"],
                               *(f"{float(row[name]):.3f}" for name in names),
@@ -182,8 +195,13 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 }
 
 
+def ours(archive: str) -> str:
+    """How a row calls a model of ours."""
+    return f"{MODELS[archive]} (here)"
+
+
 def _ours() -> list[tuple[str, dict[str, Rows]]]:
-    return [(f"{MODELS[name]} (here)", archive_tables(STUDY, name)) for name in archives(STUDY)]
+    return [(ours(name), archive_tables(STUDY, name)) for name in archives(STUDY)]
 
 
 def _errors(row: dict[str, str]) -> list[str]:

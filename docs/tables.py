@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import cache_tables
+import positional_costs
+import positional_findings
 import positional_tables
 import repair_tables
 import search_tables
@@ -191,6 +193,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "headline": headline,
     "passages": passages,
     **cache_tables.TABLES,
+    **positional_costs.TABLES,
+    **positional_findings.TABLES,
     **positional_tables.TABLES,
     **repair_tables.TABLES,
     **search_tables.TABLES,
