@@ -247,7 +247,7 @@ def test_an_archive_stands_alone_without_tensors_texts_or_places(
     assert str(tmp_path) not in text
     assert json.loads(text)["command"] == command(read_saved(copied))
     assert json.loads(text)["rows"] == {"records": 96, "checks": 15}
-    sealed = {"records.parquet", "checks.parquet", "plan-main.json", "preflight.json"}
+    sealed = {"records.parquet", "checks.parquet", "plan-main.json", "preflight.json", "units.json"}
     assert set(json.loads(text)["sha256"]) == sealed
     again = read_saved(tmp_path / "archive")
     assert summary_files(again) == summary_files(read_saved(copied))
