@@ -39,7 +39,7 @@ def test_every_command_that_the_start_names_can_be_typed() -> None:
     commands = [
         re.split(r" {2,}", line.strip())[0] for line in lines if "  finite-calculus" in line
     ]
-    assert len(commands) == 8
+    assert len(commands) == 9
     for command in commands:
         name, arguments = words_of(command)
         if not name.startswith("--"):

@@ -22,7 +22,7 @@ BESIDE = ("bench", "docs", "tests", "training")
 # finite_calculus/; the other names without a folder of their own are folders in it.
 LINES = (
     "core provenance expressions models tasks checkpoints native_checks "
-    "search cache harness report studies cli entry",
+    "search cache harness report explore studies cli entry",
     "core provenance proofs cli entry",
 )
 BEFORE: dict[str, set[str]] = {}

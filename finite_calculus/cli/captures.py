@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.guide import MODELS
 from finite_calculus.cli.options import (
     Chat,
     Device,
@@ -20,7 +21,7 @@ from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.question import Question
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def capture(
     prompts: Annotated[
         Path,

@@ -31,6 +31,7 @@ Where to begin; all of it runs offline, on the model that comes with the package
   finite-calculus score --answer A --versus B --execute 3 \\
       --prompt "Entity 01: A Entity 02: B Question: What is the label of Entity 02? Answer:"
                                             which edits of the prompt change the answer, and by how much?
+  finite-calculus explore                   the same on a page: colours, picked edits, what was executed
   finite-calculus run joint-kv --out joint  a study, with records that resume and can be replayed
   finite-calculus report joint              its tables and figures as one page
   finite-calculus verify                    prove every formula and hold the code to it

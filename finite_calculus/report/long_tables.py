@@ -31,14 +31,15 @@ def _column(name: str, cells: Sequence[Cell]) -> dict[str, object]:
     if all(cell is None or isinstance(cell, int | float) for cell in cells):
         numbers = np.array([np.nan if cell is None else float(cell) for cell in cells], "<f8")
         whole = all(isinstance(cell, int) for cell in cells if cell is not None)
-        return {"name": name, "kind": "int" if whole else "float", "data": _packed(numbers)}
+        return {"name": name, "kind": "int" if whole else "float", "data": packed(numbers)}
     words = ["–" if cell is None else visible(str(cell)) for cell in cells]
     distinct = {word: n for n, word in enumerate(dict.fromkeys(words))}
     places = np.array([distinct[word] for word in words], "<u4")
-    return {"name": name, "kind": "word", "words": list(distinct), "data": _packed(places)}
+    return {"name": name, "kind": "word", "words": list(distinct), "data": packed(places)}
 
 
-def _packed(array: np.ndarray) -> str:
+def packed(array: np.ndarray) -> str:
+    """An array as the page's script unpacks it."""
     # Bytes of equal weight side by side compress better than numbers one after the other.
     planes = np.ascontiguousarray(array.view(np.uint8).reshape(len(array), array.itemsize).T)
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode("ascii")

@@ -36,7 +36,7 @@ def write_report(sources: Sequence[Source], out: Path) -> int:
 
 def render(sources: Sequence[Source]) -> str:
     """The page as text."""
-    script, style = _asset("report.js"), _asset("report.css")
+    script, style = _asset("table.js") + _asset("report.js"), _asset("report.css")
     return _template().render(
         statuses=_statuses,
         version=__version__,

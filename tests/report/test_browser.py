@@ -1,38 +1,28 @@
-"""The page in a browser: opened from disk, filtered, scrolled and sorted, by keyboard too.
+"""The page in a browser: opened from disk, filtered, scrolled and sorted, by keyboard too."""
 
-Needs Chromium and its driver (Debian's chromium and chromium-driver); without them the tests say so.
-"""
-
-import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="no browser is at hand: install chromium and chromium-driver"
+from tests.helpers.browser import (
+    chromium,
+    complaints,
+    needs_browser,
+    requested,
+    serious_findings,
+    too_wide,
+    waiting,
 )
+
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    options = selenium.ChromeOptions()
-    options.binary_location = BROWSER
-    flags = (
-        "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-        "--disable-background-networking --disable-component-update --window-size=1200,900"
-    )
-    for flag in flags.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = selenium.Chrome(options, selenium.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+    with chromium(tmp_path_factory.mktemp("browser")) as driver:
+        yield driver
 
 
 @pytest.fixture
@@ -43,13 +33,8 @@ def opened(browser: Any, page: Path) -> Any:
 
 def test_the_page_opens_without_a_complaint_or_a_request(opened: Any, page: Path) -> None:
     assert opened.title == "finite_calculus report"
-    assert [line for line in opened.get_log("browser") if line["level"] == "SEVERE"] == []
-    messages = [json.loads(line["message"])["message"] for line in opened.get_log("performance")]
-    asked = [
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-    ]
+    assert complaints(opened) == []
+    asked = requested(opened)
     assert page.as_uri() in asked
     assert [url for url in asked if url.startswith(("http", "ws"))] == []
 
@@ -101,33 +86,8 @@ def test_a_long_table_is_drawn_as_it_scrolls_and_sorts_by_its_heads(opened: Any)
 
 
 def test_nothing_is_cut_on_a_narrow_screen(opened: Any) -> None:
-    opened.set_window_size(500, 900)
-    try:
-        wide = opened.execute_script(
-            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-    finally:
-        opened.set_window_size(1200, 900)
-    assert wide <= 0
+    assert too_wide(opened, 500) <= 0
 
 
 def test_an_accessibility_check_has_no_serious_finding(opened: Any) -> None:
-    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
-    opened.execute_script(Path(axe.__file__).with_name("axe.min.js").read_text())
-    results = opened.execute_async_script(
-        "axe.run().then(results => arguments[arguments.length - 1](results))"
-    )
-    serious = [
-        (each["id"], [node["target"] for node in each["nodes"]][:3])
-        for each in results["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
-    assert len(results["passes"]) > 10
-    assert serious == []
-
-
-def waiting(driver: Any, script: str) -> None:
-    """Wait until a script of the page says true."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(driver, 20).until(lambda page: page.execute_script(script))
+    assert serious_findings(opened) == []
