@@ -203,7 +203,7 @@
     const preferred = state.baseline >= 0 ? state.answer : state.versus;
     $("headline").replaceChildren(el("b", { textContent: quoted(state.answer) }), " against ", el("b", { textContent: quoted(state.versus) }), `: margin ${signed(state.baseline)}, the model prefers ${quoted(preferred)}. ${state.tokens.length} tokens, ${state.layers.length} layers.`);
     $("towards").textContent = `towards ${quoted(state.answer)}`;
-    $("against").textContent = `towards ${quoted(state.versus)}`;
+    $("against").textContent = $("stroke").textContent = `towards ${quoted(state.versus)}`;
     options($("word"), [["", "strongest of all"], ...state.words.map(({ word }) => [word, word])]);
     options($("layer"), [[-1, "strongest of all"], ...state.layers.map((layer, n) => [n, layer])]);
     const heads = [...Array(Math.max(...state.heads)).keys()];

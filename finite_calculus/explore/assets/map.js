@@ -1,6 +1,6 @@
 // The map of layers by tokens: a canvas that is read with the arrow keys or the mouse.
 const drawMap = (canvas, says, describe, pick) => {
-  const LEFT = 28, BOTTOM = 18;
+  const LEFT = 42, BOTTOM = 32;
   let cursor = { layer: 0, token: 0 }, wide = 8, high = 12, state = null, marks = new Set(), largest = 0;
 
   const paint = () => {
@@ -27,7 +27,14 @@ const drawMap = (canvas, says, describe, pick) => {
     draw.textAlign = "center";
     const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((each) => each * wide >= 28) || 2000;
     for (let token = 0; token < tokens; token += step)
-      draw.fillText(String(token), LEFT + (token + 0.5) * wide, height - BOTTOM / 2);
+      draw.fillText(String(token), LEFT + (token + 0.5) * wide, height - BOTTOM + 9);
+    draw.textAlign = "left";
+    draw.fillText("token", LEFT, height - 6);
+    draw.save();
+    draw.rotate(-Math.PI / 2);
+    draw.textAlign = "right";
+    draw.fillText("layer", 0, 7);
+    draw.restore();
     for (let layer = 0; layer < layers; layer++)
       for (let token = 0; token < tokens; token++) {
         const { effect } = colours.at(layer, token), x = LEFT + token * wide, y = top(layer);
@@ -38,7 +45,7 @@ const drawMap = (canvas, says, describe, pick) => {
         }
         draw.fillStyle = colours.css(effect, colours.shade(effect, largest) / 0.6);
         draw.fillRect(x, y, wide, high);
-        // In grey the sign is told by a notch.
+        // In grey the sign is told by a stroke.
         if (effect < 0 && Math.abs(effect) > largest / 25) {
           draw.fillStyle = ink;
           draw.fillRect(x + wide / 2 - 1.5, y + high / 2 - 0.5, 3, 1);
