@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from archives import MODELS, TASKS, archive_tables, archives, heading, line
+from archives import MODELS, TASKS, Rows, archive_tables, archives, heading, line
 
 _PARTS = ("prefix", "gradient", "predict", "execute", "check")
 
@@ -32,7 +32,6 @@ def heads() -> list[str]:
         tables = archive_tables("retrieval-heads", archive)
         recall = {(r["task"], r["heads"], r["planes zeroed"]): float(r["recall %"])
                   for r in tables["recall"] if r["queries"] in ("all", "–")}  # fmt: skip
-        contrast = max(float(row["contrast"]) for row in tables["heads"])
         for row in tables["anchor"]:
             if (row["heads"], row["queries"]) != ("retrieval", "all"):
                 continue
@@ -41,7 +40,7 @@ def heads() -> list[str]:
                      float(row["random recall %"]))  # fmt: skip
             ends = ", ".join(f"{float(row[end]):.1f}" for end in ("low", "high"))
             lines.append(
-                line(MODELS[archive], TASKS.get(task, task), f"{contrast:.2f}",
+                line(MODELS[archive], TASKS.get(task, task), f"{_contrast(tables['heads']):.2f}",
                      *(f"{x:.1f} %" for x in shown),
                      f"{float(row['difference %']):+.1f}", f"[{ends}]",
                      f"{recall[task, 'other', 'slow']:.1f} %")
@@ -49,4 +48,32 @@ def heads() -> list[str]:
     return lines
 
 
-TABLES: dict[str, Callable[[], list[str]]] = {"positional-cost": cost, "retrieval-heads": heads}
+def anchor() -> list[str]:
+    """Whether slow planes matter more than random ones, a model at a time."""
+    lines = []
+    for archive in archives("retrieval-heads"):
+        tables = archive_tables("retrieval-heads", archive)
+        rows = [r for r in tables["anchor"] if (r["heads"], r["queries"]) == ("retrieval", "all")]
+        held = [TASKS.get(r["task"], r["task"]) for r in rows if float(r["high"]) < 0]
+        answers = [r for r in tables["recall"] if r["planes zeroed"] == "none"]
+        best = max(float(row["recall %"]) for row in answers)
+        lowest = min(float(row["slow recall %"]) for row in rows)
+        where = f" ({', '.join(held)})" if held else ""
+        lines.append(
+            f"- {MODELS[archive]}: largest contrast {_contrast(tables['heads']):.2f}, unedited recall at "
+            f"most {best:.1f} %. Without slow planes recall is {lowest:.1f} % at least; it is below that "
+            f"without random planes, with its whole interval, on {len(held)} of {len(rows)} tasks{where}."
+        )
+    return lines
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "positional-cost": cost,
+    "retrieval-heads": heads,
+    "retrieval-heads-anchor": anchor,
+}
+
+
+def _contrast(heads: Rows) -> float:
+    """The largest contrast of a head."""
+    return max(float(row["contrast"]) for row in heads)
