@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.attention import arithmetic
 from finite_calculus.studies.runtime.attention import dense, draw, fused, sparse
 
 # Tokens, spans, tokens of a span: the shape of the paper's native case, then its synthetic cases.
@@ -29,6 +30,19 @@ def test_sparse_beside_dense(compare, tokens: int, spans: int, members: int, cou
         lambda: dense(inputs),
         named="dense softmax",
         target=TARGETS[count].get((tokens, spans), EVERYWHERE[count]),
+    )
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("tokens", "spans", "members"), CASES[:2])
+def test_the_arithmetic_of_few_spans_beside_dense(compare, tokens, spans, members, count: int):
+    """The floor of the rows above, where the number of operations is what counts."""
+    inputs = draw(tokens, spans, members, STRENGTHS[count])
+    compare(
+        f"sparse arithmetic alone, N={tokens}, C={spans}, strengths={count}",
+        lambda: arithmetic(inputs),
+        lambda: dense(inputs),
+        named="dense softmax",
     )
 
 

@@ -38,6 +38,11 @@ SHOWN = (
     ("the prefix of a prompt alone", "plain forward pass"),
     ("long context, N=131072, C=16384", "its four matrix products alone"),
     ("the four matrix products alone, N=131072, C=16384", "reading K, V, donors"),
+    *(
+        (f"sparse arithmetic alone, N={tokens}, C=8, strengths={count}", "dense softmax")
+        for tokens in (112, 128)
+        for count in (1, 3)
+    ),
 )
 
 

@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 
 from bench import execution, peers
+from bench.attention import arithmetic
 from bench.peer_runs import shared
 from bench.rows import BenchRow, side_by_side, table, write
 from finite_calculus.studies.runtime.attention import dense, draw, fused, sparse
@@ -25,11 +26,13 @@ KEYS = ["name", "ours_ms", "other_ms", "other", "ratio", "target"]
 def test_sparse_dense_and_fused_responses_are_the_same_numbers(tokens, spans, members):
     inputs = draw(tokens, spans, members, STRENGTHS, torch.float64)
     responses, expected = sparse(inputs), dense(inputs)
-    assert responses.shape == (len(STRENGTHS), spans)
+    alone = arithmetic(inputs)
+    assert responses.shape == alone.shape == (len(STRENGTHS), spans)
     # Sums over heads, tokens and 128 features of numbers of order one, in float64.
     slack = 12 * (tokens + 128) * torch.finfo(torch.float64).eps
     assert float((responses - expected).abs().max()) <= slack
     assert float((fused(inputs) - expected).abs().max()) <= slack
+    assert float((alone - expected).abs().max()) <= slack
     assert float(expected.abs().min()) > 1e3 * slack
 
 
@@ -141,6 +144,8 @@ def test_a_quick_run_measures_the_rows_it_is_asked_for(tmp_path: Path):
     assert [row["name"] for row in records] == [
         "sparse response, N=112, C=8, strengths=1",
         "sparse response, N=112, C=8, strengths=3",
+        "sparse arithmetic alone, N=112, C=8, strengths=1",
+        "sparse arithmetic alone, N=112, C=8, strengths=3",
         "dense response, N=112, C=8",
     ]
     assert all(list(row) == KEYS and row["ours_ms"] > 0 for row in records)
