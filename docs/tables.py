@@ -9,6 +9,7 @@ import cache_tables
 import positional_costs
 import positional_findings
 import positional_tables
+import proof_tables
 import repair_tables
 import search_tables
 import study_tables
@@ -201,6 +202,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     **positional_costs.TABLES,
     **positional_findings.TABLES,
     **positional_tables.TABLES,
+    **proof_tables.TABLES,
     **repair_tables.TABLES,
     **search_tables.TABLES,
     **study_tables.TABLES,
