@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Passage,
         PassageOutcome,
         SeveralOutcome,
+        SeveralPrediction,
     )
     from finite_calculus.search import ExecutedRow, ScoreTable
 
@@ -62,8 +63,8 @@ class Asked:
             raise ValueError("--objective divergence takes neither --answer nor --versus.")
         if self.together and self.passage:
             raise ValueError("--together takes the margin at the last query alone.")
-        if question.curvature and (self.together or self.passage):
-            raise ValueError("--curvature is of single edits at the last query.")
+        if question.curvature and self.passage:
+            raise ValueError("--curvature is of the margin at the last query alone.")
 
 
 def execute(question: Question, asked: Asked) -> None:
@@ -89,14 +90,14 @@ def run_each(
 
 def run_together(
     instrument: "Instrument", question: Question, capture: "Capture", asked: Asked
-) -> "tuple[list[int], float, SeveralOutcome]":
+) -> "tuple[list[int], SeveralPrediction, SeveralOutcome]":
     """All edits as one counterfactual, of one layer or of several: layers, prediction, outcome."""
     from finite_calculus.models import predict_several
 
     edits = parsed(asked.edits, len(capture.ids), instrument, question)
     predicted = predict_several(capture, edits)
     (outcome,) = instrument.execute_several(capture, [edits])
-    return sorted({edit.layer for edit in edits}), predicted.effect, outcome
+    return [part.layer for part in predicted.layers], predicted, outcome
 
 
 def run_passage(
@@ -178,10 +179,14 @@ def _together(question: Question, asked: Asked) -> None:
             lambda: run_together(instrument, question, capture, asked)
         )
     print(headline(question, capture))
-    columns = ["layers", "predicted", "executed"]
-    cells = [" ".join(map(str, layers)), f"{predicted:+.4f}", f"{outcome.effect:+.4f}"]
-    show(f"{len(asked.edits)} edits at once", columns, [cells])
-    result = {"edits": asked.edits, "layers_edited": layers, "effect": predicted}
+    # The second order is there with --curvature; `cross` is the part of it between layers.
+    bent = (
+        {} if predicted.second is None else {"second": predicted.second, "cross": predicted.cross}
+    )
+    figures = {"predicted": predicted.effect, **bent, "executed": outcome.effect}
+    cells = [" ".join(map(str, layers)), *(f"{figure:+.4f}" for figure in figures.values())]
+    show(f"{len(asked.edits)} edits at once", ["layers", *figures], [cells])
+    result = {"edits": asked.edits, "layers_edited": layers, "effect": predicted.effect, **bent}
     result |= {"executed": outcome.effect, "margin": outcome.margin}
     save_json(question.json_file, described(question, capture, objective="margin", together=result))
 

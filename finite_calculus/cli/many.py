@@ -135,7 +135,8 @@ def _together_row(
         tokens="",
         text="",
         edit=" + ".join(asked.edits),
-        predicted=predicted,
+        predicted=predicted.effect,
+        second=predicted.second,
         executed=outcome.effect,
     )
 

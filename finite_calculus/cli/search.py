@@ -196,7 +196,8 @@ def execute(
 ) -> None:
     """Execute edits on the model and show predicted effect, executed effect and local error.
 
-    Each edit runs on its own, from the untouched prefix, or all of them --together. The local error is the
+    Each edit runs on its own, from the untouched prefix, or all of them --together; with --curvature the
+    prediction goes to second order, for several layers with the terms between them. The local error is the
     distance of the executed write from the exact one, beside the bound that float32 rounding allows. The
     last query sees an edit; with --readers several do, and for an answer of several tokens all that predict
     it: then the prediction adds up what each of them contributes, and the local error is the largest one.

@@ -133,6 +133,14 @@ def test_execute_finds_text_takes_heads_and_edits_several_layers_together(prompt
     assert together["layers_edited"] == [1, 2]
     assert together["effect"] == pytest.approx(sum(row["effect"] for row in each["rows"]))
     assert together["executed"] != 0
+    assert "second" not in together
+    options += ["--curvature", "4"]
+    each = run("execute", *prompt, *options, out=tmp_path)
+    bent = run("execute", *prompt, *options, "--together", out=tmp_path)["together"]
+    assert bent["cross"] != 0
+    apart = sum(row["second"] for row in each["rows"])
+    # Second-order terms are float32.
+    assert bent["second"] - bent["cross"] == pytest.approx(apart, rel=1e-5)
 
 
 def test_execute_asks_for_an_answer_of_several_tokens_and_for_a_divergence(
@@ -240,6 +248,10 @@ def test_evict_and_restore_report_what_they_did(prompt, tmp_path) -> None:
         (
             ["execute", *ASKED, "--edit", "delete:1:1", "--together", "--readers", "2"],
             "--together takes the margin",
+        ),
+        (
+            ["execute", *ASKED, "--edit", "delete:1:1", "--readers", "2", "--curvature", "2"],
+            "--curvature is of the margin",
         ),
         (
             ["execute", *ASKED, "--prompt", "A B", "--edit", "delete:1:1", "--readers", "x"],

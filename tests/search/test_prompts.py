@@ -84,6 +84,7 @@ def test_edits_are_those_of_the_line_or_else_of_the_command(asked, tmp_path) -> 
     ("options", "count"),
     [
         (("--together",), 3),
+        (("--together", "--curvature", "2"), 3),
         (("--readers", "2"), 4),
         (("--objective", "log-probability", "--answer", "B A B"), 2),
     ],
