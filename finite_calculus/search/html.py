@@ -17,7 +17,16 @@ def table_html(table: Any, *, rows: int = _ROWS) -> str:
     calibrated = table.downstream is not None and table.downstream.calibrated is not None
     first = table.topk(rows, by="certain" if calibrated else "predicted")
     title = f"{len(first)} of {len(table)} candidates; blue towards the answer, red against it"
-    return f"<div>{_prompt(table)}<p>{title}</p>{_rows(first)}</div>"
+    # What was executed of the first rows, None for a row that was not.
+    effects: list[float | None] | None = None
+    if calibrated:
+        executed = table.calibrated.executed
+        effects = [
+            None if executed[row.index].isnan() else float(executed[row.index]) for row in first
+        ]
+    else:
+        title += "; predicted, nothing was executed"
+    return f"<div>{_prompt(table)}<p>{title}</p>{_rows(first, effects)}</div>"
 
 
 def strongest(table: Any) -> dict[int, int]:
@@ -51,17 +60,20 @@ def _prompt(table: Any) -> str:
     return f'<div style="{_STYLE}">{"".join(spans)}</div>'
 
 
-def _rows(rows: Sequence[Any]) -> str:
-    columns = ("layer", "tokens", "text", "edit", "predicted")
+def _rows(rows: Sequence[Any], effects: Sequence[float | None] | None) -> str:
+    columns = ("layer", "tokens", "text", "edit", "predicted", *(["executed"] if effects else []))
+    cells = [_cells(row) for row in rows]
+    if effects:
+        done = ("" if effect is None else f"{effect:+.4f}" for effect in effects)
+        cells = [(*line, cell) for line, cell in zip(cells, done, strict=True)]
     head = "".join(f"<th>{name}</th>" for name in columns)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{cell}</td>' for cell in _cells(row))}</tr>" for row in rows
-    )
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in line)}</tr>" for line in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cells(row: Any) -> tuple[str, ...]:
-    effect = row.effect if row.second is None else row.second
+    known = (row.corrected, row.second, row.effect)
+    effect = next(number for number in known if number is not None)
     tokens = ",".join(map(str, row.tokens))
     text = f"<code>{escape(repr(row.text))}</code>"
     return str(row.layer), tokens, text, escape(row.kind), f"{effect:+.4f}{_mark(row)}"

@@ -141,6 +141,15 @@ def test_what_is_not_to_be_trusted_is_marked_in_html(scored):
     page = checked._repr_html_().partition("<table>")[2]
     marks = [" ?</td>" in row for row in page.split("</tr>")[1:11]]
     assert marks == [row.trusted is False for row in shown]
+    cells = [re.findall(r"<td>([^<]*)</td>", row)[-2:] for row in page.split("</tr>")[1:11]]
+    executed = checked.calibrated.executed
+    done = [executed[row.index] for row in shown]
+    assert [one for _, one in cells] == ["" if e.isnan() else f"{float(e):+.4f}" for e in done]
+    assert any(one for _, one in cells)
+    assert [one.removesuffix(" ?") for one, _ in cells] == [
+        f"{row.corrected:+.4f}" for row in shown
+    ]
+    assert "nothing was executed" in table._repr_html_()
 
 
 def test_a_bar_is_shown_in_a_notebook_and_on_a_terminal_alone(monkeypatch, capsys):
