@@ -1,5 +1,6 @@
 """The fixture `compare`, and the table and bench/latest.json at the end of a run."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("finite-calculus bench")
     here = Path(__file__).parent
     group.addoption("--rows", type=Path, default=here / "latest.json", help="where to write rows")
+    group.addoption(
+        "--processor",
+        action="store_true",
+        help="processor time, which other processes hardly change",
+    )
     group.addoption("--quick", action="store_true", help="one short round: shows that it runs")
 
 
@@ -45,10 +51,15 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Ben
         """`items` says how much work each call does; times are those of one item."""
         quick = request.config.getoption("--quick")
         protocol = (1, 0.0) if quick else (rounds, AT_LEAST)
+        processor = request.config.getoption("--processor")
+        clock = time.process_time if processor else time.perf_counter
         for warm_up in (ours, other):
             warm_up()
         mine, theirs = benchmark.pedantic(
-            lambda: side_by_side(ours, other, rounds=protocol[0], at_least=protocol[1]), rounds=1
+            lambda: side_by_side(
+                ours, other, rounds=protocol[0], at_least=protocol[1], clock=clock
+            ),
+            rounds=1,
         )
         mine, theirs = mine / items[0], theirs / items[1]
         row = BenchRow(name, mine, theirs, named, theirs / mine, target)
