@@ -303,6 +303,25 @@ def test_matrix_of_two_transposes_is_refused():
         dataclasses.replace(statement, links=(dataclasses.replace(link, pairs=pairs),)).prove()
 
 
+def test_matrix_is_not_its_own_transpose_by_saying_so():
+    square, column, row = (
+        Letter(*x) for x in (("A", "m", "m"), ("n", "m", "1"), ("n^T", "1", "m"))
+    )
+    source, turned = (square * column, ZERO), (row * square, ZERO)
+    link = Transposed(turned, source, ((square, square), (column, row)))
+    claim = Statement(
+        name="claim",
+        lhs=row * square,
+        rhs=ZERO,
+        scope="",
+        method=Matrices(),
+        hypotheses=(source, turned),
+        links=(link,),
+    )
+    with pytest.raises(RefusalError, match="cannot be transposes"):
+        claim.prove()
+
+
 def test_every_lemma_is_a_statement_of_the_catalogue():
     lemmas = [x.lemma for s in STATEMENTS.values() for x in s.links if isinstance(x, Link)]
     assert lemmas
