@@ -1,8 +1,10 @@
 """Tables of cache decisions, from the records of their benches."""
 
 import json
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from archives import ROOT
 
@@ -30,30 +32,107 @@ def cache_rounding() -> list[str]:
     return [*lines, "", f"{worst}; {record['equal_bits']} runs were equal bit for bit."]
 
 
+RECORDS = ROOT / "results/cache"
+KINDS = ("address", "needle", "retrieval")
+FIGURES = "KL, nats a token | minus ours | perplexity | needle | retrieval | plan, s |"
+
+
 def cache_quality() -> list[str]:
-    """Mean KL of every method, and its paired difference from ours."""
-    path = ROOT / "results/cache/smollm2-135m-instruct/quality.json"
-    if not path.exists():
-        command = (
-            "python -m bench.cache_quality --out results/cache/smollm2-135m-instruct/quality.json"
-        )
-        return [f"No record of it is saved yet. `{command}` makes one."]
-    rows = json.loads(path.read_text("utf-8"))["rows"]
-    lines = ["| method | kept | KL, nats a token | minus ours |", "|---|--:|--:|---|"]
+    """Evictions: mean KL on addresses beside ours, and what is answered right."""
+    record = _record("smollm2-135m-instruct/quality.json", "bench.cache_quality")
+    if isinstance(record, list):
+        return record
+    rows = [row for row in record["rows"] if "keep" in row]
+    lines = [f"| kept | method | {FIGURES}", "|--:|---|--:|---|--:|--:|--:|--:|"]
     for keep in sorted({row["keep"] for row in rows}, reverse=True):
-        by_method: dict[str, dict[int, float]] = {}
-        for row in rows:
-            if row["keep"] == keep:
-                by_method.setdefault(row["method"], {})[row["text"]] = row["kl"]
-        ours = by_method["write distortion"]
-        for method, values in by_method.items():
-            apart = [values[text] - ours[text] for text in ours]
-            low, high = _interval(apart)
-            mean = sum(values.values()) / len(values)
-            shown = "" if method == "write distortion" else f"{low:+.3f} to {high:+.3f}"
-            lines.append(f"| {method} | {keep:.0%} | {mean:.3f} | {shown} |")
+        some = [row for row in rows if row["keep"] == keep]
+        for method in dict.fromkeys(row["method"] for row in some):
+            lines.append(_line(f"{keep:.0%}", method, some, "write distortion"))
+    return [*lines, "", _counted(rows)]
+
+
+def cache_restored() -> list[str]:
+    """Few bits with some entries restored: as `cache_quality`."""
+    record = _record("smollm2-135m-instruct/quality.json", "bench.cache_quality")
+    if isinstance(record, list):
+        return record
+    rows = [row for row in record["rows"] if "bits" in row]
+    lines = [f"| bits, restored | chosen by | {FIGURES}", "|--:|---|--:|---|--:|--:|--:|--:|"]
+    for bits, share in sorted({(row["bits"], row["restored"]) for row in rows}):
+        some = [row for row in rows if (row["bits"], row["restored"]) == (bits, share)]
+        for method in dict.fromkeys(row["method"] for row in some):
+            lines.append(_line(f"{bits}, {share:.0%}", method, some, "exact benefit"))
+    return [*lines, "", _counted(rows)]
+
+
+def cache_biases() -> list[str]:
+    """Right answers with large key biases, uniform bits beside a policy of the same memory."""
+    record = _record("embedded/biases.json", "bench.cache_biases")
+    if isinstance(record, list):
+        return record
+    lines = ["| key bias | cache | bits a number | right | mean KL |", "|--:|---|--:|--:|--:|"]
+    rows = record["rows"]
+    for bias, name in dict.fromkeys((row["bias"], row["cache"]) for row in rows):
+        some = [row for row in rows if (row["bias"], row["cache"]) == (bias, name)]
+        bits, right, kl = (_mean(row[x] for row in some) for x in ("bits", "right", "kl"))
+        lines.append(f"| {bias:g} | {name} | {bits:.2f} | {right:.0%} | {kl:.2g} |")
+    return [*lines, "", f"{len({row['prompt'] for row in rows})} prompts."]
+
+
+def cache_kvpress() -> list[str]:
+    """Our methods as presses beside kvpress's own."""
+    record = _record("smollm2-135m-instruct/kvpress.json", "bench.kvpress")
+    if isinstance(record, list):
+        return record
+    rows = record["rows"]
+    lines = ["| kept | press | mean KL |", "|--:|---|--:|"]
+    for keep, name in dict.fromkeys((row["keep"], row["press"]) for row in rows):
+        kl = _mean(r["kl"] for r in rows if (r["keep"], r["press"]) == (keep, name))
+        lines.append(f"| {keep:.0%} | {name} | {kl:.3f} |")
+    made = record["made_with"]
     texts = len({row["text"] for row in rows})
-    return [*lines, "", f"{texts} texts."]
+    words = f"{texts} {'text' if texts == 1 else 'texts'} of {record['tokens']} tokens"
+    return [*lines, "", f"{words}, kvpress {made['kvpress']}, transformers {made['transformers']}."]
+
+
+def _record(name: str, module: str) -> Any:
+    """A saved record, or the words that there is none."""
+    path = RECORDS / name
+    if path.exists():
+        return json.loads(path.read_text("utf-8"))
+    return [
+        f"No record of it is saved yet. `python -m {module} --out results/cache/{name}` makes one."
+    ]
+
+
+def _line(first: str, method: str, rows: list[dict[str, Any]], ours: str) -> str:
+    """One method's row: KL and perplexity on addresses, answers on the other texts."""
+    own = [row for row in rows if row["method"] == method]
+    by_kind = {kind: [row for row in own if row["kind"] == kind] for kind in KINDS}
+    kl = {row["text"]: row["kl"] for row in by_kind["address"]}
+    best = {r["text"]: r["kl"] for r in rows if r["method"] == ours and r["kind"] == "address"}
+    apart = [kl[text] - best[text] for text in kl if text in best]
+    shown = ""
+    if method != ours and apart:
+        low, high = _interval(apart)
+        shown = f"{low:+.3f} to {high:+.3f}"
+    perplexity = math.exp(_mean(row["loss"] for row in by_kind["address"]))
+    answers = [f"{sum(r['right'] for r in by_kind[k])}/{len(by_kind[k])}" for k in KINDS[1:]]
+    plan = _mean(row["plan"] for row in own)
+    figures = (f"{_mean(kl.values()):.3f}", shown, f"{perplexity:.1f}")
+    cells = (first, method, *figures, *answers, f"{plan:.2f}")
+    return "| " + " | ".join(cells) + " |"
+
+
+def _counted(rows: list[dict[str, Any]]) -> str:
+    counts = {kind: len({row["text"] for row in rows if row["kind"] == kind}) for kind in KINDS}
+    words = ", ".join(f"{count} of the kind {kind}" for kind, count in counts.items())
+    return f"Texts: {words}. Perplexity is of the scored tokens; seconds are processor time."
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
 
 
 def _interval(apart: list[float]) -> tuple[float, float]:
@@ -67,4 +146,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "cache-gap": cache_gap,
     "cache-rounding": cache_rounding,
     "cache-quality": cache_quality,
+    "cache-restored": cache_restored,
+    "cache-biases": cache_biases,
+    "cache-kvpress": cache_kvpress,
 }

@@ -4,6 +4,16 @@ Plans are exact for the queries that they were made for, at each layer; later qu
 evaluation.
 """
 
+from finite_calculus.cache.allotting import (
+    Allotment as Allotment,
+    Outcome as Outcome,
+    allot as allot,
+)
+from finite_calculus.cache.benefits import (
+    entry_benefits as entry_benefits,
+    reading as reading,
+    relative_errors as relative_errors,
+)
 from finite_calculus.cache.choosing import (
     GREEDY as GREEDY,
     Choice as Choice,
@@ -15,6 +25,7 @@ from finite_calculus.cache.comparing import (
     Difference as Difference,
     compare_caches as compare_caches,
 )
+from finite_calculus.cache.disk import Disk as Disk
 from finite_calculus.cache.eviction import (
     Eviction as Eviction,
     divergence as divergence,
@@ -26,10 +37,16 @@ from finite_calculus.cache.generation import (
     Continuations as Continuations,
     Generated as Generated,
     Row as Row,
+    generate_from as generate_from,
     generate_rows as generate_rows,
     generate_with as generate_with,
 )
-from finite_calculus.cache.kv_error import CacheError as CacheError, cache_error as cache_error
+from finite_calculus.cache.kv_error import (
+    CacheError as CacheError,
+    altered_caches as altered_caches,
+    cache_error as cache_error,
+)
+from finite_calculus.cache.merging import Merge as Merge
 from finite_calculus.cache.methods import (
     AttentionMass as AttentionMass,
     KeyNorm as KeyNorm,
@@ -41,6 +58,8 @@ from finite_calculus.cache.methods import (
     WriteDistortion as WriteDistortion,
     WriteGradient as WriteGradient,
 )
+from finite_calculus.cache.naming import named_transform as named_transform
+from finite_calculus.cache.policy import Policy as Policy, Rounding as Rounding
 from finite_calculus.cache.protected import Protected as Protected
 from finite_calculus.cache.records import CacheRecord as CacheRecord, record as record
 from finite_calculus.cache.reduced import ReducedLayer as ReducedLayer
@@ -54,9 +73,6 @@ from finite_calculus.cache.rounding_noise import (
     Spread as Spread,
     rounding_spread as rounding_spread,
 )
-from finite_calculus.cache.transforms import (
-    Quantiser as Quantiser,
-    named_transform as named_transform,
-)
+from finite_calculus.cache.transforms import Quantiser as Quantiser
 from finite_calculus.cache.watching import watch as watch
 from finite_calculus.cache.window import QueryWindow as QueryWindow

@@ -46,6 +46,8 @@ class Search:
         return parts, exchanges
 
 
+# To evict a number of entries, at least so many looks go by while the rest of them shrinks by a factor of e.
+_PARTS = 4
 # Between two looks at all candidates, so many of the best ones are evaluated again.
 _POOL = 1 << 10
 # One entry at a time, each the one that leaves the smallest figure.
@@ -176,8 +178,9 @@ class Chooser:
     def _take(self, count: int) -> list[tuple[int, int]]:
         """Evict until every block has lost `count` entries; the order in which they went."""
         order: list[tuple[int, int]] = []
-        step = max(1, int(self.allowed.sum()) // len(self.allowed) // self.parts)
-        while int(self.trials.gone.sum(-1).min()) < count:
+        parts = max(_PARTS, self.parts // 6)
+        while (rest := count - int(self.trials.gone.sum(-1).min())) > 0:
+            step = max(1, rest // parts)
             taken = []
             for block, gone in enumerate(self.trials.gone.clone()):
                 columns = (self.allowed[block] & ~gone).nonzero().squeeze(-1)

@@ -1,6 +1,6 @@
 """Text generated with edits kept in place, beside the text without them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -61,6 +61,36 @@ def generate_with(
     with instrument.installed(capture, list(edits)):
         edited = _continue(instrument, capture, tokens)
     return Continuations(ordinary, edited)
+
+
+def generate_from(
+    instrument: Instrument,
+    capture: Capture,
+    altered: Mapping[int, tuple[Tensor, Tensor]],
+    *,
+    tokens: int = 16,
+) -> Continuations:
+    """Continue the prompt greedily, from the cache as it is and with other keys and values in some layers.
+
+    `altered` has keys and values (groups, tokens, width) for all tokens of the prompt; those of the last
+    token are made by the model itself.
+    """
+    if tokens < 1:
+        raise ValueError(f"`tokens` must be at least 1; got {tokens}.")
+    prompt, texts = instrument.prompt(capture.ids), []
+    for changed in ({}, altered):
+        cache = _copied(instrument, prompt.prefix, 1)
+        for number, stored in changed.items():
+            layer = cache.layers[number]
+            layer.keys, layer.values = (  # pyright: ignore[reportAttributeAccessIssue]
+                part[None, :, :-1].to(prompt.prefix.ids.device).clone() for part in stored
+            )
+        with torch.no_grad():
+            row = _greedy(instrument, cache, prompt.prefix.last, [Row()], tokens, lambda _: False)
+        new, tokenizer = list(row.tokens[0]), instrument.tokenizer
+        known = tokenizer is not None
+        texts.append(tokenizer.decode(new, skip_special_tokens=True) if known else str(new))
+    return Continuations(*texts)
 
 
 def generate_rows(

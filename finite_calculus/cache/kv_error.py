@@ -76,7 +76,7 @@ def cache_error(
     transform: Transform,
 ) -> CacheError:
     """What a transform does to the cache of the captured prompt, whose windows `watch` gives."""
-    altered = {window.layer: _altered(window, transform) for window in windows}
+    altered = altered_caches(windows, transform)
     ordinary = _run(instrument, capture, {})
     layers = []
     for window in windows:
@@ -100,8 +100,14 @@ def cache_error(
     )
 
 
+def altered_caches(
+    windows: Sequence[QueryWindow], transform: Transform
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Keys and values of each layer with all but the last token's transformed."""
+    return {window.layer: _altered(window, transform) for window in windows}
+
+
 def _altered(window: QueryWindow, transform: Transform) -> tuple[Tensor, Tensor]:
-    """Keys and values with all but the last token's transformed."""
     keys, values = transformed(transform, window.keys[:, :-1], window.values[:, :-1], window.layer)
     return (
         torch.cat([keys, window.keys[:, -1:]], 1),

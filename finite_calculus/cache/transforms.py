@@ -1,24 +1,19 @@
-"""Transforms of stored keys and values: quantisers of our own, and functions named as package:function.
+"""Quantisers of stored keys and values.
 
 A transform gets one row's keys and values, (groups, tokens, width), and the layer's number, and returns what
 is read instead. Quantisers are simulated: numbers are rounded to the levels and stay in their type.
 """
 
-import importlib
-import re
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus.cache.records import Transform
 from finite_calculus.quantise import quantise
 
 Axis = Literal["vector", "channel", "group32", "group64"]
-FORM = "package:function, or (sym|asym)BITS/AXIS[,AXIS of the values]"
-_NAMED = re.compile(r"(sym|asym)(\d+)/([a-z0-9]+)(?:,([a-z0-9]+))?")
 
 
 @dataclass(frozen=True)
@@ -65,21 +60,3 @@ def asymmetric(vectors: Float[Tensor, "*batch width"], bits: int) -> Float[Tenso
     step = (high - low) / (2**bits - 1)
     codes = torch.round((vectors - low) / torch.where(step == 0, 1.0, step))
     return torch.where(step == 0, vectors, (low + codes * step).clamp(low, high))
-
-
-def named_transform(text: str) -> Transform:
-    """A transform from its name, such as sym4/vector, asym2/channel,vector or my_package:my_function."""
-    match = _NAMED.fullmatch(text)
-    if match is not None:
-        kind, bits, keys, values = match.groups()
-        return Quantiser(int(bits), kind == "sym", keys, values or keys)
-    module, colon, name = text.partition(":")
-    if not colon:
-        raise ValueError(f"A transform must be {FORM}; got {text!r}. For example asym4/group32.")
-    try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"A transform must be {FORM}; {text!r} cannot be had: {error}.") from None
-    if not callable(function):
-        raise ValueError(f"A transform must be a function; {text!r} is {type(function).__name__}.")
-    return cast("Transform", function)

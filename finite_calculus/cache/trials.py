@@ -74,7 +74,10 @@ class Trials:
         centre = output[-1]
         from_centre = window.values[:, candidates].double().repeat_interleave(window.members, 0)
         from_centre = from_centre - centre.unsqueeze(1)
-        self.pulls = torch.einsum("hkw,hwm->khm", from_centre.float(), weight.float()).contiguous()
+        self.bases = _bases(weight, len(self.blocks))
+        own = [self._inside(b, weight[heads].float()) for b, heads in enumerate(self.blocks)]
+        self.pulls = torch.einsum("hkw,hwr->khr", from_centre.float(), torch.cat(own))
+        self.pulls = self.pulls.contiguous()
         self.outputs = torch.einsum("qhw,hwm->qhm", output - centre, weight).float()
         self.gone = torch.zeros(len(self.blocks), window.length, dtype=torch.bool)
         # The weight of a head's sink, which always stays.
@@ -99,8 +102,9 @@ class Trials:
         sign = torch.where(self.gone[block, columns], -1.0, 1.0)
         moved = self.probs[:, heads, columns].float() * sign
         self.gone[block, columns] ^= True
-        drawn = torch.einsum("qhk,khm->qhm", moved, self.pulls[self.row[columns], heads])
-        self.numerators[:, heads] += moved.sum(-1, keepdim=True) * self.outputs[:, heads] - drawn
+        drawn = torch.einsum("qhk,khr->qhr", moved, self.pulls[self.row[columns], heads])
+        kept = moved.sum(-1, keepdim=True) * self.outputs[:, heads]
+        self.numerators[:, heads] += kept - self._outside(block, drawn)
         self.rest = self._weights()
 
     def figures(self, block: int, columns: Int[Tensor, " some"]) -> Float[Tensor, " some"]:
@@ -113,26 +117,41 @@ class Trials:
         heads = self.blocks[block]
         base = self._write() - self._write(heads)
         some = max(1, _CHUNK // max(1, base.numel()))
-        parts = [self._figures(heads, base, part, self.gone[block]) for part in columns.split(some)]
+        parts = [self._figures(block, base, part, self.gone[block]) for part in columns.split(some)]
         return torch.cat(parts)
 
-    def _figures(self, heads: slice, base: Tensor, columns: Tensor, gone: Tensor) -> Tensor:
+    def pulled(self, columns: Int[Tensor, " some"]) -> Float[Tensor, "some heads model"]:
+        """v W_h of some keys, from the centre."""
+        pulls = self.pulls[self.row[columns]]
+        return torch.cat([self._outside(b, pulls[:, h]) for b, h in enumerate(self.blocks)], 1)
+
+    def _inside(self, block: int, vectors: Tensor) -> Tensor:
+        """Vectors of the model's width in the basis of a block, if there are bases."""
+        return vectors if self.bases is None else vectors @ self.bases[block]
+
+    def _outside(self, block: int, vectors: Tensor) -> Tensor:
+        """Vectors in the basis of a block in the model's width."""
+        return vectors if self.bases is None else vectors @ self.bases[block].mT
+
+    def _figures(self, block: int, base: Tensor, columns: Tensor, gone: Tensor) -> Tensor:
         """Figures of some columns; where they lie close together their neighbours come along, uncopied."""
         first, last = int(columns[0]), int(columns[-1]) + 1
         rows = self.row[columns]
         near = last - first <= 2 * len(columns) and int(rows[-1] - rows[0]) == last - 1 - first
         if not near or bool((columns.diff() < 0).any()):
-            trial = self._trial(heads, base, columns, self.pulls[rows, heads], gone[columns])
-            return self.measure.of(trial)
+            pulls = self.pulls[rows, self.blocks[block]]
+            return self.measure.of(self._trial(block, base, columns, pulls, gone[columns]))
         every = torch.arange(first, last)
-        pulls = self.pulls[int(rows[0]) : int(rows[-1]) + 1, heads]
-        figures = self.measure.of(self._trial(heads, base, every, pulls, gone[first:last]))
+        pulls = self.pulls[int(rows[0]) : int(rows[-1]) + 1, self.blocks[block]]
+        figures = self.measure.of(self._trial(block, base, every, pulls, gone[first:last]))
         return figures[columns - first]
 
     def _trial(
-        self, heads: slice, base: Tensor, columns: Tensor, pulls: Tensor, back: Tensor
+        self, block: int, base: Tensor, columns: Tensor, pulls: Tensor, back: Tensor
     ) -> Tensor:
-        """Norms of the trial writes, (queries, columns)."""
+        """Norms of the trial writes, (queries, columns), in the space that the block's heads write into."""
+        heads, inside = self.blocks[block], self._inside(block, base)
+        beyond = (base - self._outside(block, inside)).square().sum(-1)
         sign = torch.where(back, -1.0, 1.0).double()
         moved = self.probs[:, heads, columns] * sign
         rest = self.rest[:, heads].unsqueeze(-1) - moved
@@ -141,9 +160,10 @@ class Trials:
         weight = inverse * moved.float()
         shared = torch.cat([inverse, weight], 1).mT
         vectors = torch.cat([self.numerators[:, heads], self.outputs[:, heads]], 1)
-        write = torch.bmm(shared, vectors) + base.unsqueeze(1)
+        vectors = self._inside(block, vectors)
+        write = torch.bmm(shared, vectors) + inside.unsqueeze(1)
         own = torch.bmm(weight.permute(2, 0, 1).contiguous(), pulls)
-        norms = (write - own.transpose(0, 1)).square().sum(-1).sqrt()
+        norms = (write - own.transpose(0, 1)).square().sum(-1).add(beyond.unsqueeze(1)).sqrt()
         return norms.masked_fill(empty.any(1), torch.inf)
 
     def _write(self, heads: slice = slice(None)) -> Tensor:
@@ -182,7 +202,7 @@ def each_prefix(trials: Trials, order: Sequence[tuple[int, int]]) -> Float[Tenso
     outputs = trials.outputs.double()
     numerator = torch.zeros_like(outputs)
     for part in torch.arange(len(order)).split(max(1, _CHUNK // outputs.numel())):
-        pulls = trials.pulls[trials.row[columns[part]]].double().transpose(0, 1)
+        pulls = trials.pulled(columns[part]).double().transpose(0, 1)
         steps = lost[..., part].unsqueeze(-1) * (outputs.unsqueeze(2) - pulls)
         sums = steps.cumsum(2) + numerator.unsqueeze(2)
         empty = rest[..., part] <= _LEAST
@@ -191,3 +211,11 @@ def each_prefix(trials: Trials, order: Sequence[tuple[int, int]]) -> Float[Tenso
         figures.append(trials.measure.of(norms))
         numerator = sums[:, :, -1]
     return torch.cat(figures)
+
+
+def _bases(
+    weight: Float[Tensor, "heads width model"], blocks: int
+) -> Float[Tensor, "blocks model rank"] | None:
+    """An orthonormal basis of what each block's heads can write, if that is less than the model's width."""
+    rows = weight.unflatten(0, (blocks, -1)).flatten(1, 2)
+    return torch.linalg.qr(rows.mT).Q.float() if rows.shape[1] < rows.shape[2] else None

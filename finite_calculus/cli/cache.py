@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.cache_policy import applied
 from finite_calculus.cli.guide import CACHE
 from finite_calculus.cli.options import (
-    Answer,
     Chat,
     Device,
     JsonFile,
@@ -20,7 +21,6 @@ from finite_calculus.cli.options import (
     Prompt,
     PromptFile,
     Quiet,
-    Versus,
 )
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.progress import Units
@@ -167,8 +167,8 @@ def evict(
 
 @app.command(rich_help_panel=CACHE)
 def restore(
-    answer: Answer,
-    versus: Versus,
+    answer: OptionalAnswer = None,
+    versus: OptionalVersus = None,
     bits: Annotated[int, typer.Option(min=2, help="Bits of the quantised prefix.")] = 4,
     count: Annotated[int, typer.Option(min=0, help="Entries to restore at each layer.")] = 4,
     method: Annotated[
@@ -178,6 +178,17 @@ def restore(
             "are controls."
         ),
     ] = "exact",
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Read the cache as a file of kv-error --emit-policy says.",
+        ),
+    ] = None,
+    window: Annotated[
+        int, typer.Option(min=1, help="With --policy: report the last so many queries.")
+    ] = 8,
     model: Model = "embedded",
     prompt: Prompt = None,
     prompt_file: PromptFile = None,
@@ -191,7 +202,8 @@ def restore(
     """Quantise the prefix of a layer and restore the entries whose exact benefit is largest.
 
     After each restoration all benefits are evaluated again. Each layer is executed on its own; with
-    --generate all layers are quantised and repaired together.
+    --generate all layers are quantised and repaired together. With --policy every key and value of the
+    prompt is read with the bits that it has there.
 
     Example: `finite-calculus restore --model smollm2-135m-instruct --prompt "The capital of France is"
     --answer " Paris" --versus " London" --layers 7 --bits 2 --count 2`
@@ -201,6 +213,11 @@ def restore(
     question = Question(
         model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
     )
+    if policy is not None:
+        if (bits, count, method) != (4, 4, "exact"):
+            raise typer.BadParameter("--policy comes without --bits, --count and --method.")
+        applied(question, policy, window=window, generate=generate)
+        return
     with captured(question) as (instrument, capture):
         repairs = or_refuse(lambda: repair(capture, bits, count, method=method))  # pyright: ignore
         repairs = execute_repairs(instrument, capture, repairs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.cache_policy import emitted, show_layers
 from finite_calculus.cli.guide import CACHE
 from finite_calculus.cli.options import (
     Chat,
@@ -20,7 +21,7 @@ from finite_calculus.cli.options import (
     PromptFile,
     Quiet,
 )
-from finite_calculus.cli.outputs import save_json
+from finite_calculus.cli.outputs import save_json, writable
 from finite_calculus.cli.question import (
     Question,
     captured,
@@ -45,11 +46,24 @@ def kv_error(
     transform: Annotated[
         str,
         typer.Option(
-            help="package:function, or (sym|asym)BITS/AXIS with vector, channel, group32."
+            help="package:function, (sym|asym)BITS/AXIS with vector, channel or group32, merge/NUMBER, "
+            "disk/TYPE, or a policy's file."
         ),
     ] = "sym4/vector",
     window: Annotated[int, typer.Option(min=1, help="The last so many queries.")] = 8,
     top: Annotated[int, typer.Option(min=1, help="Heads to show, heaviest first.")] = 12,
+    emit_policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Search bits for every key and value instead, and write them here.",
+            callback=writable,
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Bits of memory a number, scales included.")
+    ] = None,
+    levels: Annotated[str, typer.Option(help="Bits that a policy chooses from.")] = "2,3,4,8",
+    rounding: Annotated[str, typer.Option(help="How a policy rounds.")] = "asym/vector",
     answer: OptionalAnswer = None,
     versus: OptionalVersus = None,
     model: Model = "embedded",
@@ -68,6 +82,9 @@ def kv_error(
     its first order. Effect and KL of the next token are executed, with one layer's cache transformed, and
     with all.
 
+    With --emit-policy the bits of every key and value are searched by the exact cost of losing some, within
+    --budget; the report is then of that policy, and `restore --policy` or --transform apply it.
+
     Example: `finite-calculus kv-error --model smollm2-135m-instruct --prompt "The capital of France is"
     --transform asym2/group32`
     """
@@ -80,23 +97,15 @@ def kv_error(
     with captured(question) as (instrument, capture):
         numbers = [layer.layer for layer in capture.layers]
         windows = watch(instrument.model, capture.ids, queries=window, layers=numbers)
+        policy, named = None, transform
+        if emit_policy is not None:
+            function, policy = emitted(
+                windows, emit_policy, budget=budget, levels=levels, rounding=rounding, quiet=quiet
+            )
+            named = emit_policy.name
         error = or_refuse(lambda: cache_error(instrument, capture, windows, function))
     print(headline(question, capture))
-    rows = [
-        [
-            str(layer.layer),
-            f"{layer.mean:.4g}",
-            f"{max(layer.relative):.4g}",
-            f"{layer.effect:+.4f}",
-            f"{layer.divergence:.2e}",
-        ]
-        for layer in error.layers
-    ]
-    show(
-        f"{transform}, each layer on its own",
-        ["layer", "mean ‖Δo‖/‖o‖", "worst", "effect", "KL"],
-        rows,
-    )
+    show_layers(error, f"{named}, each layer on its own")
     heads = sorted((h for x in error.layers for h in x.heads), key=lambda head: -head.write)
     rows = [
         [
@@ -121,8 +130,8 @@ def kv_error(
         "± bound",
     ]
     show(f"the heaviest {len(rows)} of {len(heads)} heads", columns, rows)
-    print(f"all layers together: effect {error.effect:+.4f}, KL {error.divergence:.3e}")
-    save_json(json_file, described(question, capture, transform=transform, error=asdict(error)))
+    figures = described(question, capture, transform=named, error=asdict(error))
+    save_json(json_file, figures | ({} if policy is None else {"policy": policy}))
 
 
 @app.command("compare-cache", rich_help_panel=CACHE)

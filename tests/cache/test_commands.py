@@ -42,6 +42,31 @@ def test_kv_error_lists_layers_and_heads_heaviest_first(tmp_path) -> None:
     assert error["divergence"] > 0
 
 
+def test_a_policy_is_emitted_and_restore_applies_it(tmp_path) -> None:
+    path, out = tmp_path / "policy.json", tmp_path / "out.json"
+    code, output = command(
+        *("kv-error", *PROMPT, "--emit-policy", str(path), "--budget", "4.8"),
+        *("--rounding", "sym/vector", "--window", "4", "-q", "--json", str(out)),
+    )
+    assert code == 0, output
+    assert "bits within 4.8 a number" in output
+    found = json.loads(out.read_text())
+    assert 0 < found["policy"]["bits"] <= 4.8
+    assert found["transform"] == "policy.json"
+    applied = tmp_path / "applied.json"
+    code, output = command(
+        *("restore", *PROMPT, "--policy", str(path), "--window", "4", "--generate", "2"),
+        *("-q", "--json", str(applied)),
+    )
+    assert code == 0, output
+    again = json.loads(applied.read_text())
+    assert again["error"] == found["error"]
+    assert again["generated"]["ordinary"]
+    code, output = command("restore", *PROMPT, "--policy", str(path), "--bits", "2")
+    assert code == 2
+    assert "comes without --bits" in output
+
+
 def test_compare_cache_says_rounding_or_where(tmp_path) -> None:
     run = str(tmp_path / "run.safetensors")
     code, output = command("compare-cache", *PROMPT, "--chunk", "3", "--save-run", run)
@@ -88,6 +113,11 @@ def test_preflight_is_a_gate_for_transforms(tmp_path) -> None:
     ("arguments", "message"),
     [
         (["kv-error", *PROMPT, "--transform", "sym1/vector"], "`bits` must be between 2 and 8"),
+        (["kv-error", *PROMPT, "--emit-policy", "nowhere.json"], "needs --budget"),
+        (
+            ["kv-error", *PROMPT, "--emit-policy", "x.json", "--budget", "1", "--rounding", "odd"],
+            "--rounding must be",
+        ),
         (["compare-cache", *PROMPT, "--precision", "int3"], "`precision` must be one of"),
         (["preflight", "embedded", "--transform", "nonesuch:f"], "cannot be had"),
     ],
