@@ -44,7 +44,9 @@ class Session:
         chat = bool(getattr(self.instrument.tokenizer, "chat_template", None))
         if self._question is None:
             return {"model": self.name, "chat": chat}
-        return self._question.state(self.name, chat=chat)
+        stack = list(self._question.stack)
+        picked = self.pick(stack) if stack else None
+        return self._question.state(self.name, chat=chat) | {"picked": picked}
 
     def ask(self, prompt: str, answer: str, versus: str, chat: bool) -> dict[str, Any]:
         """Capture a prompt; the session begins anew."""
@@ -162,9 +164,9 @@ class Session:
         return {"name": "session.html", "text": saved_page(self.state())}
 
     def _stacked(self) -> dict[str, Any]:
-        asked = self.question
-        picked = self.pick(list(asked.stack)) if asked.stack else None
-        return {"stack": list(asked.stack), "undo": len(asked.before), "picked": picked}
+        stack = list(self.question.stack)
+        picked = self.pick(stack) if stack else None
+        return {"stack": stack, "undo": len(self.question.before), "picked": picked}
 
     def _capture(self, text: str, answer: str, versus: str) -> Capture:
         first, second = self._sides(text, answer, versus)

@@ -256,10 +256,14 @@ def test_a_session_is_exported_as_a_script_and_as_a_page(page: Any, folder: Path
 
 def test_a_page_that_is_loaded_again_shows_the_session(page: Any) -> None:
     pick(page, 4)
+    press(page, "push")
+    predicted = text(page, "#stack-predicted")
     press(page, "execute")
     page.refresh()
     waiting(page, "return document.querySelectorAll('#steps li').length === 1")
     assert len(page.find_elements("css selector", ".token")) == 21
+    assert text(page, "#stack-predicted") == predicted
+    assert page.find_element("id", "prompt").get_property("value") == PROMPT
 
 
 def test_no_request_leaves_the_machine(page: Any, explorer: Explorer) -> None:

@@ -212,9 +212,11 @@
     options($("steer-head"), heads.map((head) => [head, head]));
     ratios.show(state);
     await look();
-    showStack({ stack: state.stack, undo: state.undo, picked: null });
+    showStack(state);
     $("steps").replaceChildren(...state.steps.map(panels.step));
-    $("compared").replaceChildren(...(state.donor ? panels.compared(state, quoted) : []));
+    $("compared").replaceChildren(...(state.donor ? panels.compared(state) : []));
+    // A page that is loaded again has forgotten what was typed.
+    if (!$("prompt").value) for (const name of ["prompt", "answer", "versus"]) $(name).value = state[name];
     if (!$("donor-prompt").value) $("donor-prompt").value = state.prompt;
     $("all").open = false;
     $("all").querySelector(".long").replaceChildren();

@@ -95,11 +95,11 @@ const panels = (() => {
   };
 
   // Two prompts token by token; those that differ are marked.
-  const compared = (state, show) => {
+  const compared = (state) => {
     const { donor, tokens } = state;
     const line = (name, own, other, baseline) =>
       el("div", {},
-        el("p", { className: "quiet", textContent: `${name}: ${signed(baseline)} towards ${show(state.answer)}` }),
+        el("p", { className: "quiet", textContent: `${name}: ${signed(baseline)}, ${direction(baseline, state)}` }),
         el("p", { className: "pair" }, ...own.map((token, n) => (token === other[n] ? token : el("mark", { textContent: token })))));
     return [line("prompt", tokens, donor.tokens, state.baseline), line("donor", donor.tokens, tokens, donor.baseline)];
   };
