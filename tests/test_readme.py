@@ -22,7 +22,7 @@ BLOCKS = [
 def test_the_readme_is_short_and_has_two_examples() -> None:
     assert len(TEXTS["README.md"].splitlines()) <= 120
     assert TEXTS["README.md"].count("```python") == 2
-    assert len(BLOCKS) == 7
+    assert len(BLOCKS) == 11
 
 
 @pytest.mark.parametrize("block", BLOCKS)
