@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from finite_calculus.cli import app
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.tables import Table
-from finite_calculus.report import drawings, read_sources
+from finite_calculus.report import drawings, read_sources, write_report
 from finite_calculus.report.long_tables import payload
 from finite_calculus.report.sources import NothingToReportError
 from finite_calculus.report.texts import visible
@@ -65,6 +65,15 @@ def test_every_run_shows_its_fingerprint_and_its_command(page: Path) -> None:
     text = page.read_text()
     assert manifest["fingerprint"] in text
     assert "finite-calculus run joint-kv --model stories15m" in text
+
+
+def test_a_run_without_a_native_model_says_what_it_was_made_with(tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    write_report(read_sources([ARCHIVE.parents[1] / "regression" / "pilot"]), out)
+    made = re.search(r"<dt>Made with</dt><dd>(.*?)</dd>", out.read_text())
+    assert made is not None
+    assert "torch" in made[1]
+    assert "transformers" not in made[1]
 
 
 def test_a_failed_entry_is_not_green(page: Path) -> None:

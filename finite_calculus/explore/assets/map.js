@@ -8,7 +8,7 @@ const drawMap = (canvas, says, describe, pick) => {
     const [ink, line] = ["--ink", "--line"].map((name) => style.getPropertyValue(name).trim());
     const layers = state.layers.length, tokens = state.tokens.length;
     const room = canvas.parentElement.clientWidth - LEFT - 2;
-    wide = Math.max(4, Math.min(40, Math.floor(room / tokens)));
+    wide = Math.max(3, Math.min(40, Math.floor(room / tokens)));
     high = layers > 12 ? 12 : 20;
     const width = LEFT + wide * tokens + 1, height = high * layers + BOTTOM + 1, scale = devicePixelRatio || 1;
     [canvas.width, canvas.height] = [width * scale, height * scale];
