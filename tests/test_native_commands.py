@@ -35,7 +35,7 @@ def test_the_target_alone_can_be_checked() -> None:
     assert (result.exit_code, result.output.strip()) == (0, "gate open: tiny-llama")
 
 
-def test_a_shut_gate_exits_with_one_and_names_the_check_and_the_model(
+def test_a_shut_gate_exits_with_three_and_names_the_check_and_the_model(
     monkeypatch, tmp_path
 ) -> None:
     from finite_calculus.models.prefix import SharedLayer
@@ -44,7 +44,7 @@ def test_a_shut_gate_exits_with_one_and_names_the_check_and_the_model(
     monkeypatch.setattr(SharedLayer, "get_seq_length", lambda self: genuine(self) + 1)
     target = tmp_path / "preflight.json"
     result = command("preflight", "tiny-llama", "--quiet", "--json", str(target))
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.output.startswith("gate SHUT by tiny-qwen2: ")
     assert "tiny-llama: full against cached" in result.output
     assert "tiny-llama: full against cached" in json.loads(target.read_text())["failed"]

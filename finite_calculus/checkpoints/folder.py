@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from finite_calculus.checkpoints.errors import CheckpointError
+from finite_calculus.provenance.files import read_text
 
 CONFIG = "config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -58,8 +59,8 @@ def require_config(names: Collection[str], where: str) -> None:
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration as JSON; one that asks for code of its own or for quantised weights is refused."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path} cannot be read as JSON: {error}. Copy or save the model again."
         ) from error
@@ -99,8 +100,8 @@ def weights_file(names: Collection[str], where: str) -> str:
 def parts_of(index: Path) -> list[str]:
     """The files that an index names, each by its base name."""
     try:
-        parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        parts = sorted(set(json.loads(read_text(index))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{index} is no index of safetensors: {error!r}.") from error
     odd = [
         name for name in parts if "/" in name or "\\" in name or not name.endswith(".safetensors")

@@ -39,7 +39,10 @@ def convert(source: Path, target: Path) -> None:
     require_gguf()
     from gguf import GGUFReader  # optional
 
-    reader = GGUFReader(source)
+    try:
+        reader = GGUFReader(source)
+    except Exception as error:  # of a reader that trusts every number of the file
+        raise CheckpointError(f"{source.name} is no whole GGUF file: {error!r}.") from error
     tied = all(tensor.name != "output.weight" for tensor in reader.tensors)
     config = _config(reader, tied)
     state = _state(reader, config)

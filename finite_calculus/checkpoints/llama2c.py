@@ -41,10 +41,17 @@ class Shape:
 def convert(source: Path, target: Path) -> None:
     """Write model and tokenizer to `target` as safetensors and JSON."""
     data = source.read_bytes()
+    if len(data) < _HEADER.size:
+        raise CheckpointError(
+            f"{source.name} is too short for a llama2.c header: {len(data)} bytes."
+        )
     shape = Shape(*_HEADER.unpack_from(data))
-    if min(shape.__dict__.values()) < 1:
+    if min(shape.__dict__.values()) < 1 or shape.width % shape.heads or shape.heads % shape.groups:
         raise CheckpointError(f"{source.name} does not begin with a llama2.c header: got {shape}.")
-    tensors, end = _tensors(data, shape)
+    try:
+        tensors, end = _tensors(data, shape)
+    except (ValueError, OverflowError) as error:  # of numpy, where the file ends before its weights
+        raise CheckpointError(f"{source.name} is cut off or not of {shape}: {error}.") from error
     model = _model(shape)
     model.load_state_dict(tensors, strict=True)
     model.save_pretrained(target)

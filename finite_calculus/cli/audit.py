@@ -10,7 +10,7 @@ from rich.table import Table
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
 from finite_calculus.cli.guide import PROOFS
-from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.options import MOST_CASES, MOST_PROCESSES, Quiet
 from finite_calculus.cli.outputs import save_json, writable, writable_folder
 
 # Where the records of this repository are.
@@ -30,7 +30,8 @@ def audit(
         int, typer.Option(min=0, help="First seed; runs with other seeds are new.")
     ] = 0,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: one per core.")
+        int | None,
+        typer.Option(min=1, max=MOST_PROCESSES, help="Processes; default: one per core."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -120,8 +121,10 @@ def _count(text: str) -> int:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not (value >= 1 and value.is_integer()):
-        raise typer.BadParameter(f"--cases must be a whole number of at least 1; got {text!r}.")
+    if not (1 <= value <= MOST_CASES and value.is_integer()):
+        raise typer.BadParameter(
+            f"--cases must be a whole number from 1 to {MOST_CASES:.0e}; got {text[:80]!r}."
+        )
     return int(value)
 
 

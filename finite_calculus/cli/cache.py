@@ -169,7 +169,7 @@ def evict(
 def restore(
     answer: OptionalAnswer = None,
     versus: OptionalVersus = None,
-    bits: Annotated[int, typer.Option(min=2, help="Bits of the quantised prefix.")] = 4,
+    bits: Annotated[int, typer.Option(min=2, max=32, help="Bits of the quantised prefix.")] = 4,
     count: Annotated[int, typer.Option(min=0, help="Entries to restore at each layer.")] = 4,
     method: Annotated[
         str,

@@ -3,6 +3,7 @@
 Every command's help ends in an example; after a usage error that example is what is shown.
 """
 
+import errno
 import inspect
 import re
 import sys
@@ -17,9 +18,11 @@ STUDIES = "Studies"
 PAGES = "Pages and figures"
 _ORDER = (MODELS, CACHE, STUDIES, PAGES, PROOFS)
 
+# One meaning each, for all commands. 1 is also a machine that failed: no space, no memory, a unit's error.
+DONE, FAILED, REFUSED, SHUT, INTERRUPTED = 0, 1, 2, 3, 130
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 a check failed or a record is unsound, 2 wrong words or files, "
-    "130 interrupted."
+    "Exit codes: 0 done, 1 a check failed, a record is unsound or the machine gave out, 2 wrong words or "
+    "files, 3 the gate is shut, 130 interrupted."
 )
 START = f"""\
 The exact change of an attention head's output under finite edits of keys, values and positions: proved,
@@ -41,6 +44,8 @@ Where to begin; all of it runs offline, on the model that comes with the package
   finite-calculus --install-completion      complete commands and options with the Tab key
 
 {EXIT_CODES}"""
+# What bad input and a failing machine raise. Any other error is a defect of ours and shows its traceback.
+_TOLD = (ValueError, OverflowError, OSError, MemoryError, RecursionError)
 _EXAMPLE = re.compile(r"Example: `([^`]+)`")
 
 
@@ -66,10 +71,15 @@ class Guide(TyperGroup):
         """Remember whose words were wrong, so that `main` can show how they go."""
         try:
             return super().invoke(ctx)
+        except _TOLD as error:
+            print(f"finite-calculus: {words_of(error)}", file=sys.stderr)
+            ctx.exit(code_of(error))
         except Exception as error:
             context = getattr(error, "ctx", None)
             asked = self.commands.get(ctx.invoked_subcommand or "")
             self._failed = asked if context is None else context.command
+            if isinstance(message := getattr(error, "message", None), str):
+                error.message = _shortened(message)  # type: ignore[attr-defined]
             raise
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -82,6 +92,29 @@ class Guide(TyperGroup):
             if words:
                 print(f"For example:\n  {words}", file=sys.stderr)
             raise
+
+
+def code_of(error: BaseException) -> int:
+    """Whether the machine gave out, or the words were wrong."""
+    named = isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ENOENT)
+    return FAILED if isinstance(error, OSError | MemoryError) and not named else REFUSED
+
+
+def words_of(error: BaseException) -> str:
+    """What went wrong, in a line: the words of our own errors are made to be read."""
+    if isinstance(error, OverflowError):
+        return f"A number is larger than anything that can be computed with here: {error}."
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this; ask for less at a time."
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f" ({_shortened(str(error.filename), 200)})"
+        return f"{error.strerror}{where}."
+    return _shortened(str(error))
+
+
+def _shortened(text: str, most: int = 2000) -> str:
+    """The beginning and the end of a text that is too long to be read."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def example(command: Any) -> str | None:

@@ -6,9 +6,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.guide import MODELS
+from finite_calculus.cli.guide import DONE, MODELS, SHUT
 from finite_calculus.cli.options import Device, JsonFile, ModelArgument, Quiet
-from finite_calculus.cli.outputs import save_json
+from finite_calculus.cli.outputs import save_json, writable
 from finite_calculus.cli.question import or_refuse
 
 
@@ -50,7 +50,8 @@ def preflight(
         typer.Option(min=0, help="With --transform: the largest relative change of a write."),
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option(help="With --transform: write JUnit XML to this file.")
+        Path | None,
+        typer.Option(help="With --transform: write JUnit XML to this file.", callback=writable),
     ] = None,
     only_target: Annotated[
         bool, typer.Option("--only-target", help="Leave out the tiny Qwen2 and Llama.")
@@ -62,7 +63,7 @@ def preflight(
 
     The checks run on a tiny random Qwen2, on a tiny random Llama and on MODEL: captured tensors are
     replayed in float64, edits are executed on independent paths, caches and rows are checked for leaks,
-    and each figure is held to a derived float32 bound beside the paper's tolerance. Exit code 1 and the
+    and each figure is held to a derived float32 bound beside the paper's tolerance. Exit code 3 and the
     names of the checks if the gate is shut; a model that the instrument cannot measure shuts it with
     the reason. The records hold a fingerprint with the hash of the weights and where they came from.
 
@@ -87,7 +88,7 @@ def preflight(
         report.save(json_file)
     for line in [report.verdict(), *report.reasons()] if quiet else report.lines():
         print(line)
-    raise typer.Exit(0 if report.passed else 1)
+    raise typer.Exit(DONE if report.passed else SHUT)
 
 
 def _transform_preflight(
@@ -99,7 +100,7 @@ def _transform_preflight(
     json_file: Path | None,
     junit: Path | None,
 ) -> NoReturn:
-    """The gate of a cache: prints its checks and ends with 0 if it is open, 1 if it is shut."""
+    """The gate of a cache: prints its checks and ends with 0 if it is open, 3 if it is shut."""
     import torch
 
     from finite_calculus.cache import named_transform, transform_gate
@@ -118,4 +119,4 @@ def _transform_preflight(
     save_json(json_file, {"model": model, **report.content()})
     if junit is not None:
         report.save_junit(junit)
-    raise typer.Exit(0 if report.passed else 1)
+    raise typer.Exit(DONE if report.passed else SHUT)

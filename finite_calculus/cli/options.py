@@ -1,5 +1,6 @@
 """The options that several commands share, each written once so that it reads the same everywhere."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +13,29 @@ _MODEL = (
     "id as owner/name or owner/name@revision."
 )
 
-Model = Annotated[str, typer.Option(help=_MODEL)]
-ModelArgument = Annotated[str, typer.Argument(help=_MODEL)]
-Device = Annotated[str, typer.Option(help="torch device; only cpu has been tested.")]
+# More than any machine of today works on at once; each is a process of its own.
+MOST_PROCESSES = 256
+# A number of cases that a year of one machine would not see the end of.
+MOST_CASES = 10**10
+
+
+def _model(name: str) -> str:
+    if len(name) > 1024:
+        raise typer.BadParameter(f"a name of {len(name)} characters is none of a model.")
+    return name
+
+
+def _device(name: str) -> str:
+    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:[0-9]{1,3})?", name):
+        raise typer.BadParameter(f"must be cpu, cuda, cuda:N, mps or xpu; got {name[:80]!r}.")
+    return name
+
+
+Model = Annotated[str, typer.Option(help=_MODEL, callback=_model)]
+ModelArgument = Annotated[str, typer.Argument(help=_MODEL, callback=_model)]
+Device = Annotated[
+    str, typer.Option(help="torch device; only cpu has been tested.", callback=_device)
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the results.")]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the results to this file.", callback=writable)

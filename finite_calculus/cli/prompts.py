@@ -22,9 +22,9 @@ from finite_calculus.harness.directory import RunRecord, StagePlan
 from finite_calculus.harness.identity import Identity
 from finite_calculus.harness.records import gather
 from finite_calculus.harness.rows import Row, decode_rows, encode_rows, encode_table
-from finite_calculus.harness.shards import commit, discard_part, unit_words
+from finite_calculus.harness.shards import commit, discard_part, parts_of, unit_words
 from finite_calculus.provenance.digests import digest
-from finite_calculus.provenance.files import PART, replace_file
+from finite_calculus.provenance.files import replace_file
 from finite_calculus.provenance.sources import source_digests
 from finite_calculus.tasks.prompt_file import PromptLine, each_line, read_prompts
 
@@ -157,8 +157,7 @@ def _run_unit(
     with claimed(folder, name) as mine:
         if not mine or shard.exists():
             return
-        part = shard.with_name(name + PART)
-        if part.exists():
+        for part in parts_of(shard):
             discard_part(part)
         try:
             result = work()

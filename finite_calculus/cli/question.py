@@ -16,12 +16,15 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from finite_calculus.cli.display import console
+from finite_calculus.provenance.files import read_text
 
 if TYPE_CHECKING:
     from finite_calculus.checkpoints import Origin
     from finite_calculus.models import Capture, Instrument, Passage
 
 T = TypeVar("T")
+# Bytes of a prompt: more than any context holds.
+_LONGEST = 1 << 26
 
 
 @dataclass
@@ -129,8 +132,8 @@ def prompt_text(question: Question) -> str:
     else:
         path = Path(str(question.prompt_file))
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            text = read_text(path, _LONGEST)
+        except (OSError, ValueError) as error:
             raise typer.BadParameter(f"cannot read the prompt from {path}: {error}") from None
     if not text.strip():
         raise typer.BadParameter("the prompt is empty; it needs at least two tokens.")

@@ -1,19 +1,28 @@
 """`finite-calculus run`, `status`, `replay`, `again`, `summary`: studies in directories that resume."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from finite_calculus.cli.app import app
-from finite_calculus.cli.guide import STUDIES
+from finite_calculus.cli.guide import DONE, FAILED, SHUT, STUDIES
 from finite_calculus.cli.options import Device, Quiet
 from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
+from finite_calculus.cli.stops import or_stop
 from finite_calculus.cli.study_commands import StudyGroup
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from finite_calculus.harness.runner import Progress
+
+Place = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A folder of yours that the settings need, as in data=FOLDER; repeatable.",
+        show_default=False,
+    ),
+]
 Directory = Annotated[Path, typer.Argument(help="Directory of a run.", show_default=False)]
 
 app.add_typer(
@@ -33,18 +42,48 @@ app.add_typer(
 
 
 @app.command(rich_help_panel=STUDIES)
+def work(
+    directory: Directory,
+    place: Place = None,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Join a run that was begun: take units that nobody has, until none is left.
+
+    From any machine that sees the directory, as often as you like: a second terminal, a node of a cluster.
+    Settings and threads are those of the run; other code, versions or kernels are refused, since rounding
+    depends on them. Records are those of one process, byte for byte.
+
+    Example: `finite-calculus work joint`
+    """
+    from finite_calculus.harness.joining import join_run
+    from finite_calculus.harness.records import failed_checks
+
+    places = dict(_pair(each, "place", "data=FOLDER") for each in place or ())
+
+    def join() -> "tuple[Progress, str]":
+        with Units(quiet, "units") as report:
+            state = join_run(directory, places=places, device=device, report=report)
+        return state, failed_checks(directory)
+
+    state, failed = or_stop(join)
+    print(f"{state.done} of {state.total} units are done in {directory}{failed and '; ' + failed}")
+    raise typer.Exit(FAILED if failed else DONE)
+
+
+@app.command(rich_help_panel=STUDIES)
 def status(directory: Directory) -> None:
     """Say what a run holds: what is done, what is missing, what was checked. Every hash is verified.
 
-    Exit code 1 if a file is damaged or foreign, a check failed or the gate is shut.
+    Exit code 1 if a file is damaged or foreign, a check failed or numbers disagree; 3 if the gate is shut.
 
     Example: `finite-calculus status joint`
     """
     from finite_calculus.harness.status import status as survey_run
 
-    state = _or_stop(lambda: survey_run(directory))
+    state = or_stop(lambda: survey_run(directory))
     print("\n".join(state.lines()))
-    raise typer.Exit(0 if state.sound else 1)
+    raise typer.Exit(DONE if state.sound else SHUT if state.only_shut else FAILED)
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -59,7 +98,7 @@ def replay(directory: Directory, quiet: Quiet = False) -> None:
     from finite_calculus.harness.replay import ALLOWED, replay as replay_run
 
     with Units(quiet, "replay") as report:
-        result = _or_stop(lambda: replay_run(directory, report=report))
+        result = or_stop(lambda: replay_run(directory, report=report))
     if not quiet:
         for name, worst in sorted(result.worst.items()):
             print(f"{name:24s} {worst:.1e}")
@@ -82,13 +121,7 @@ def again(
         str,
         typer.Argument(help="One unit of it, as its units.json names them.", show_default=False),
     ],
-    place: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A folder of yours that the settings need, as in data=FOLDER; repeatable.",
-            show_default=False,
-        ),
-    ] = None,
+    place: Place = None,
     row: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,18 +140,13 @@ def again(
     """
     import torch
 
-    from finite_calculus.checkpoints import CheckpointError
     from finite_calculus.harness.again import again as compute_again
     from finite_calculus.harness.executors import choose_threads
-    from finite_calculus.models import UnsupportedModelError
 
     places = dict(_pair(each, "place", "data=FOLDER") for each in place or ())
     wanted = dict(_pair(each, "row", "layer=22") for each in row or ())
-    torch.set_num_threads(_or_stop(lambda: choose_threads(archive, 1, None, archive)))
-    try:
-        result = _or_stop(lambda: compute_again(archive, unit, places=places, device=device))
-    except (CheckpointError, UnsupportedModelError) as error:
-        raise typer.BadParameter(str(error)) from None
+    torch.set_num_threads(or_stop(lambda: choose_threads(archive, 1, None, archive)))
+    result = or_stop(lambda: compute_again(archive, unit, places=places, device=device))
     for line in result.changed:
         print(f"other than in the record: {line}")
     for each in result.differing[:10]:
@@ -126,7 +154,7 @@ def again(
             f"DIFFERS  {each.table}, row {each.row}, {each.column}: recorded {each.recorded!r}, "
             f"now {each.again!r}"
         )
-    for table, recorded, computed in _or_stop(lambda: result.matching(wanted)) if wanted else ():
+    for table, recorded, computed in or_stop(lambda: result.matching(wanted)) if wanted else ():
         print(f"{table}, recorded: {recorded}")
         print(f"{' ' * len(table)}  computed: {computed}")
     rows = ", ".join(f"{count} {name}" for name, count in result.rows.items() if count)
@@ -176,20 +204,11 @@ def summary(
     from finite_calculus.harness.records import read_saved
     from finite_calculus.harness.summary import write_summary
 
-    saved = _or_stop(lambda: read_saved(directory, first=first))
-    written = _or_stop(lambda: write_summary(saved, out or directory / "summary"))
+    saved = or_stop(lambda: read_saved(directory, first=first))
+    written = or_stop(lambda: write_summary(saved, out or directory / "summary"))
     if not quiet:
         print(written[0].read_text())
     print(f"wrote {len(written)} files to {written[0].parent}")
     if archive is not None:
-        manifest = _or_stop(lambda: write_archive(directory, archive, first=first))
+        manifest = or_stop(lambda: write_archive(directory, archive, first=first))
         print(f"wrote the archive {manifest.parent}")
-
-
-def _or_stop(make: Callable[[], T]) -> T:
-    """A run that cannot be read: exit code 1 with the reason."""
-    try:
-        return make()
-    except (ValueError, OSError) as error:
-        print(error)
-        raise typer.Exit(1) from None

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from finite_calculus.cli.options import Device, Quiet
+from finite_calculus.cli.options import MOST_PROCESSES, Device, Quiet
 from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
+from finite_calculus.cli.stops import or_stop
 
 Out = Annotated[
     Path,
@@ -32,10 +33,16 @@ From = Annotated[
         show_default=False,
     ),
 ]
-Workers = Annotated[int, typer.Option(min=1, help="Processes that share the units.")]
+Workers = Annotated[
+    int, typer.Option(min=1, max=MOST_PROCESSES, help="Processes that share the units.")
+]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads of each process; default: as the run began, or the cores."),
+    typer.Option(
+        min=1,
+        max=MOST_PROCESSES,
+        help="Threads of each process; default: as the run began, or the cores.",
+    ),
 ]
 
 
@@ -131,19 +138,17 @@ def _run(
 ) -> None:
     import torch
 
-    from finite_calculus.checkpoints import CheckpointError
-    from finite_calculus.harness.errors import GateShutError, UnitError, WorkerError
     from finite_calculus.harness.executors import Processes, choose_threads
     from finite_calculus.harness.records import failed_checks
-    from finite_calculus.models import UnsupportedModelError
 
     settings = _settings(study, fields)
     if not quiet:
         print(f"{settings.title}: plan, then gate, then units", flush=True)
-    try:
+
+    def work() -> Any:
         torch.set_num_threads(choose_threads(out, workers, threads, archive))
         with Units(quiet, "units") as report:
-            state = Processes(workers)(
+            return Processes(workers)(
                 study,
                 settings,
                 out,
@@ -152,15 +157,9 @@ def _run(
                 archive=archive,
                 report=report,
             )
-    except (CheckpointError, UnsupportedModelError) as error:
-        raise typer.BadParameter(str(error)) from None
-    except (ValueError, OSError, GateShutError, UnitError, WorkerError) as error:
-        print(error)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        print("stopped; finished units are kept, and the same command goes on at the next one")
-        raise typer.Exit(130) from None
-    failed = failed_checks(out)
+
+    state = or_stop(work)
+    failed = or_stop(lambda: failed_checks(out))
     print(f"{state.done} of {state.total} units are done in {out}{failed and '; ' + failed}")
     if not quiet:
         print(f"next: finite-calculus status {out}, replay {out}, summary {out}")

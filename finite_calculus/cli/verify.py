@@ -9,7 +9,7 @@ from rich.table import Table
 from finite_calculus.cli.app import app
 from finite_calculus.cli.display import Stages, console
 from finite_calculus.cli.guide import PROOFS
-from finite_calculus.cli.options import Quiet
+from finite_calculus.cli.options import MOST_CASES, MOST_PROCESSES, Quiet
 from finite_calculus.cli.outputs import save_json, writable
 
 
@@ -26,10 +26,12 @@ def verify(
         typer.Option("--json", help="Write the whole ledger to this file.", callback=writable),
     ] = None,
     cases: Annotated[
-        int, typer.Option(min=1, help="Adversarial cases per function and precision.")
+        int,
+        typer.Option(min=1, max=MOST_CASES, help="Adversarial cases per function and precision."),
     ] = 25,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: one per core.")
+        int | None,
+        typer.Option(min=1, max=MOST_PROCESSES, help="Processes; default: one per core."),
     ] = None,
     require_coq: Annotated[
         bool, typer.Option("--require-coq", help="Fail unless Coq checked every theorem.")
@@ -46,7 +48,7 @@ def verify(
     """
     from proofs import ledger
 
-    label = why or only
+    label = only if why is None else why
     if label is not None:
         _require_label(label)
     if why is not None:
@@ -89,7 +91,7 @@ def _require_label(label: str) -> None:
 
         close = difflib.get_close_matches(label, names, n=3, cutoff=0.4)
         hint = f" Did you mean {', '.join(close)}?" if close else ""
-        raise typer.BadParameter(f"no statement has the label {label!r}.{hint}")
+        raise typer.BadParameter(f"no statement has the label {label[:80]!r}.{hint}")
 
 
 def _table(report) -> Table:

@@ -15,6 +15,7 @@ from finite_calculus.harness.archived import Archive, read_archive
 from finite_calculus.harness.checks import CHECKS
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.identity import differences, identify
+from finite_calculus.harness.joining import settings_of
 from finite_calculus.harness.records import kinds_of
 from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.rows import Row, decode_rows
@@ -84,7 +85,7 @@ def again(
     archive = read_archive(path)
     stage = archive.stage_of(unit).stage
     study = find_study(archive.record.study)
-    settings = _settings(study, archive, places or {})
+    settings = settings_of(study, archive.record, places or {})
     with open_subject(settings, device=device, loaded=loaded) as subject:
         first = study.plan(subject, settings, study.stages[0], None)
         policy = _policy(study, archive, stage)
@@ -121,18 +122,6 @@ def again(
         changed=tuple(differences(archive.record.identity, identity.as_dict())),
         repeatable=study.repeatable,
     )
-
-
-def _settings(study: Study[Any, Any], archive: Archive, places: Mapping[str, str]) -> Any:
-    """The settings of the archive, with folders of the user."""
-    fields = study.Settings.model_fields
-    allowed = [name for name, field in fields.items() if field.exclude or name == "model"]
-    wrong = sorted(set(places) - set(allowed))
-    if wrong:
-        raise ValueError(
-            f"`places` must name {' or '.join(allowed) or 'nothing'} of {study.name}; got {wrong[0]}."
-        )
-    return study.Settings.model_validate({**archive.record.identity["settings"], **places})
 
 
 def _policy(study: Study[Any, Any], archive: Archive, stage: str) -> Policy | None:

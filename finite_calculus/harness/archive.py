@@ -24,7 +24,7 @@ from finite_calculus.harness.stages import policy_file
 from finite_calculus.harness.summary import summary_files
 from finite_calculus.provenance.commits import code_commit
 from finite_calculus.provenance.digests import digest
-from finite_calculus.provenance.files import replace_file
+from finite_calculus.provenance.files import read_json, read_plain, replace_file
 
 _SUMMARY = "summary.md"
 
@@ -42,7 +42,7 @@ def archive(path: Path, target: Path, *, first: int | None = None) -> Path:
         raise StoreError(
             "The run must be finished before it is archived; units are missing. Name a part with `first`."
         )
-    files = _files(path, record, saved)
+    files = _files(path, saved)
     target.mkdir(parents=True, exist_ok=True)
     for name, blob in {**files, _SUMMARY: summary_files(saved)[_SUMMARY]}.items():
         replace_file(target / name, blob)
@@ -58,7 +58,7 @@ def archive(path: Path, target: Path, *, first: int | None = None) -> Path:
         "again": f"finite-calculus again ARCHIVE UNIT{place_words(saved.settings)}",
         "commit": _commit(record, saved),
         **({"part": saved.part} if saved.part else {}),
-        **({"from": json.loads(origin.read_text())} if origin.exists() else {}),
+        **({"from": read_json(origin)} if origin.exists() else {}),
         "started": record.started,
         "seconds": _seconds(path, units),
         "rows": {name: table.num_rows for name, table in saved.tables.items()},
@@ -77,16 +77,13 @@ def command(saved: SavedRun) -> str:
     return " ".join([*words, "--out DIR"])
 
 
-def _files(path: Path, record: directory.RunRecord, saved: SavedRun) -> dict[str, bytes]:
+def _files(path: Path, saved: SavedRun) -> dict[str, bytes]:
     files = {f"{name}.parquet": encode_table(table) for name, table in saved.tables.items()}
-    if record.units is not None:
-        names = [directory.FIRST_PROMPTS, directory.PREFLIGHT]
-    else:
-        stages = saved.study.stages
-        names = [directory.plan_file(stage) for stage in stages]
-        names += [policy_file(stage) for stage in stages[:-1]]
-        names += [directory.PREFLIGHT] if (path / directory.PREFLIGHT).exists() else []
-    files |= {name: (path / name).read_bytes() for name in names}
+    stages = saved.study.stages
+    names = [directory.plan_file(stage) for stage in stages]
+    names += [policy_file(stage) for stage in stages[:-1]]
+    names += [directory.PREFLIGHT] if (path / directory.PREFLIGHT).exists() else []
+    files |= {name: read_plain(path / name) for name in names}
     return {**files, UNITS_FILE: units_of_run(path, saved.units)}
 
 
@@ -105,4 +102,4 @@ def _seconds(path: Path, units: tuple[str, ...]) -> dict[str, float]:
 def _replay(path: Path) -> Any:
     """The outcome of the last replay, or that there was none."""
     target = path / directory.REPLAY
-    return json.loads(target.read_text()) if target.exists() else "not done"
+    return read_json(target) if target.exists() else "not done"

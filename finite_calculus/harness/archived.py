@@ -20,10 +20,18 @@ from finite_calculus.harness.directory import MANIFEST, RunRecord, StagePlan
 from finite_calculus.harness.errors import ChangedRunError, StoreError
 from finite_calculus.harness.identity import Identity, differences
 from finite_calculus.harness.registry import find_study
-from finite_calculus.harness.rows import encode_table, read_table
-from finite_calculus.harness.shards import commit, discard_part, read_seal, unit_words
+from finite_calculus.harness.rows import encode_table
+from finite_calculus.harness.shards import (
+    commit,
+    discard_part,
+    is_unit_name,
+    parts_of,
+    read_seal,
+    unit_words,
+)
+from finite_calculus.harness.untrusted import read_bounded
 from finite_calculus.provenance.digests import digest
-from finite_calculus.provenance.files import PART, replace_file
+from finite_calculus.provenance.files import read_json, read_plain, replace_file, sha256_of_plain
 
 UNITS_FILE = "units.json"
 _PARQUET = ".parquet"
@@ -57,7 +65,7 @@ class Archive:
         """The tables of every unit."""
         parts: dict[str, dict[str, pa.Table]] = {unit: {} for unit in self.units}
         for name in self._table_names():
-            whole, start = read_table(self.path / f"{name}{_PARQUET}"), 0
+            whole, start = read_bounded(self.path / f"{name}{_PARQUET}"), 0
             for unit, saved in self.units.items():
                 rows = int(saved["rows"].get(name, 0))
                 parts[unit][name] = whole.slice(start, rows).combine_chunks()
@@ -110,21 +118,30 @@ def units_of_run(path: Path, units: tuple[str, ...]) -> bytes:
 def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of an archive, all of whose files have the sha256 that it says."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
+        manifest = read_json(path / MANIFEST)
         hashes = manifest["sha256"] = dict(manifest["sha256"])
         find_study(manifest["study"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{MANIFEST} is damaged: {error}.") from None
     for name, sealed in hashes.items():
-        if not (path / name).is_file() or digest((path / name).read_bytes()) != sealed:
-            raise StoreError(f"{name} is missing or damaged: its sha256 is not that of {MANIFEST}.")
+        if not is_unit_name(name) or _sha256(path / name) != sealed:
+            raise StoreError(
+                f"{name[:80]} is missing or damaged: its sha256 is not that of {MANIFEST}."
+            )
     return manifest
+
+
+def _sha256(target: Path) -> str | None:
+    try:
+        return sha256_of_plain(target)
+    except OSError:
+        return None
 
 
 def read_archive(path: Path) -> Archive:
     """An archive with its units; refuses a damaged one, and one that does not know its units."""
     if not (path / MANIFEST).is_file():
-        raise StoreError(f"`archive` must be one; {path} holds no {MANIFEST}.")
+        raise directory.NoRunError(f"`archive` must be one; {path} holds no {MANIFEST}.")
     manifest = read_manifest(path)
     if UNITS_FILE not in manifest["sha256"]:
         raise StoreError(
@@ -135,7 +152,26 @@ def read_archive(path: Path) -> Archive:
         raise StoreError(f"{MANIFEST} is damaged: its fingerprint is not that of its identity.")
     stages = find_study(manifest["study"]).stages
     plans = {stage: directory.read_plan_file(path / directory.plan_file(stage)) for stage in stages}
-    return Archive(path, manifest, plans, json.loads((path / UNITS_FILE).read_text()))
+    return Archive(path, manifest, plans, _units(path, plans))
+
+
+def _units(path: Path, plans: Mapping[str, StagePlan]) -> dict[str, dict[str, Any]]:
+    """What `units.json` says, which must be of units of the plans."""
+    try:
+        units = read_json(path / UNITS_FILE)
+        strange = set(units) - {unit for plan in plans.values() for unit in plan.units}
+        if strange:
+            raise ValueError(f"no plan has the unit {min(strange)[:80]}")
+        return {
+            unit: {
+                "rows": {str(name): int(rows) for name, rows in saved["rows"].items()},
+                "dropped": {str(name): str(sha) for name, sha in saved["dropped"].items()},
+                "seconds": float(saved["seconds"]),
+            }
+            for unit, saved in units.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{UNITS_FILE} is damaged: {error!r}.") from None
 
 
 def require_same_run(archive: Archive, study: str, identity: Identity) -> None:
@@ -151,20 +187,19 @@ def require_same_run(archive: Archive, study: str, identity: Identity) -> None:
 
 def take_over(archive: Archive, out: Path) -> None:
     """Make the units of an archive finished units of the same run in `out`; those that are there stay."""
-    if set(archive.units) <= {path.name for path in (out / directory.UNITS).glob("*")}:
+    if set(archive.units) <= directory.entries(out):
         return
     files = archive.files()
     # The runner makes plans and policies again and refuses to go on if they are others.
     for name in archive.manifest["sha256"]:
         if name.startswith(("plan-", "policy-")) and not (out / name).exists():
-            replace_file(out / name, (archive.path / name).read_bytes())
+            replace_file(out / name, read_plain(archive.path / name))
     for unit, blobs in files.items():
         with claimed(out, unit) as mine:
             target = out / directory.UNITS / unit
             if not mine or target.exists():
                 continue
-            part = target.with_name(unit + PART)
-            if part.exists():
+            for part in parts_of(target):
                 discard_part(part)
             saved = archive.units[unit]
             sealed = directory.stage_fingerprint(archive.record, archive.stage_of(unit))

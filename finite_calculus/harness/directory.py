@@ -11,15 +11,18 @@ replay.json      the last replay
 from.json        the archive that finished units were taken from, if there is one
 run.log          what happened when
 
-Runs of the first version (prompts.json, units in run.json) are read, replayed and summarised, not resumed.
+Nothing in it is trusted: every file must be a plain one, no link is followed, and what names a file names one
+beside it. All of it is in one hash, `chain_hash`, which `status` prints: whoever keeps or signs it can tell
+later that nothing was changed. Without it, hashes find damage, not a forger who makes them again.
 """
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -27,28 +30,46 @@ from finite_calculus.harness.claims import CLAIMS
 from finite_calculus.harness.errors import ChangedRunError, StoreError
 from finite_calculus.harness.identity import Identity, differences
 from finite_calculus.harness.settings import Frozen
-from finite_calculus.harness.shards import problems, read_seal
+from finite_calculus.harness.shards import (
+    foreign_tables,
+    is_unit_name,
+    problems,
+    read_seal,
+    unit_of_part,
+)
 from finite_calculus.provenance.commits import code_commit
 from finite_calculus.provenance.digests import canonical, digest
-from finite_calculus.provenance.files import PART, replace_file
+from finite_calculus.provenance.files import (
+    PART,
+    is_folder,
+    read_json,
+    replace_file,
+    sha256_of_plain,
+)
 
 RUN, PREFLIGHT, REPLAY, LOG = "run.json", "preflight.json", "replay.json", "run.log"
 ORIGIN = "from.json"
 UNITS, WEIGHTS, CAPTURES = "units", "weights", "captures.safetensors"
 MANIFEST = "manifest.json"  # of an archive
-FIRST_PROMPTS = "prompts.json"  # of the first version
-_BEFORE_RUN = {LOG, RUN + PART, CLAIMS}
+FIRST_PROMPTS = "prompts.json"  # of archives of the first version
+_BEFORE_RUN = {LOG, CLAIMS}
+
+
+R = TypeVar("R", bound=Frozen)
+
+
+class NoRunError(StoreError):
+    """A directory that was named for a run and is none."""
 
 
 class RunRecord(Frozen):
-    """What run.json holds; `commit` is that of the code, `units` is of runs of the first version only."""
+    """What run.json holds; `commit` is that of the code."""
 
     study: str
     fingerprint: str
     identity: Mapping[str, Any]
     started: str
     commit: str | None = None
-    units: tuple[str, ...] | None = None
 
 
 class StagePlan(Frozen):
@@ -67,23 +88,23 @@ class StagePlan(Frozen):
 
 @dataclass(frozen=True)
 class Survey:
-    """What a run directory holds of one stage: finished and missing units, leftovers, what is wrong."""
+    """What a run directory holds of one stage: finished and missing units, what is wrong."""
 
     done: tuple[str, ...]
     missing: tuple[str, ...]
-    parts: tuple[Path, ...]
     problems: tuple[str, ...]
 
 
 def require_free(path: Path) -> None:
     """Refuse a directory that holds something else than a run, before anything is written to it."""
     if path.exists() and not path.is_dir():
-        raise StoreError(f"`out` must be a directory; {path.name} is a file. Name another one.")
+        raise NoRunError(f"`out` must be a directory; {path.name} is a file. Name another one.")
     if not path.exists() or (path / RUN).exists():
         return
-    foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in _BEFORE_RUN)
+    names = sorted(os.listdir(path))
+    foreign = [name for name in names if name not in _BEFORE_RUN and not _is_draft(name)]
     if foreign:
-        raise StoreError(
+        raise NoRunError(
             f"`out` must be empty or the directory of a run; it holds {foreign[0]} and no {RUN}. "
             f"Name another directory."
         )
@@ -124,22 +145,34 @@ def open_run(path: Path, study: str, identity: Identity) -> RunRecord:
 def read_run(path: Path) -> RunRecord:
     """The record of the run in a directory; refuses one that is missing or was changed."""
     if (path / MANIFEST).is_file():
-        raise StoreError(
+        raise NoRunError(
             f"{path} must be the directory of a run; it is an archive, which only `finite-calculus "
             f"summary` reads."
         )
-    if not (path / RUN).is_file():
-        raise StoreError(
+    if not (path / RUN).exists() and not (path / RUN).is_symlink():
+        raise NoRunError(
             f"{path} must be the directory of a run; it holds no {RUN}. "
             f"Start one with `finite-calculus run`."
         )
-    try:
-        record = RunRecord.model_validate_json((path / RUN).read_text())
-    except ValidationError as error:
-        raise StoreError(f"{RUN} is damaged: {error.errors()[0]['msg']}.") from None
+    record = _read(path / RUN, RunRecord)
     if digest(record.identity) != record.fingerprint:
         raise StoreError(f"{RUN} is damaged: its fingerprint is not that of its contents.")
     return record
+
+
+def _is_draft(name: str) -> bool:
+    """Whether a name is one that a file has while it is written."""
+    return name.endswith(PART) and name.startswith(".")
+
+
+def _read(target: Path, kind: type[R]) -> R:
+    """A record from its file, which must be whole and plain."""
+    try:
+        return kind.model_validate(read_json(target))
+    except ValidationError as error:
+        raise StoreError(f"{target.name} is damaged: {error.errors()[0]['msg']}.") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{target.name} is damaged: {error}.") from None
 
 
 def plan_file(stage: str) -> str:
@@ -156,17 +189,15 @@ def keep_plan(path: Path, plan: StagePlan) -> None:
         raise StoreError(f"{target.name} is damaged: it is not the plan of this run.")
 
 
-def read_plan(path: Path, record: RunRecord, stage: str) -> StagePlan | None:
-    """The plan of a stage, or None if the run has not come to it; the first stage's must fit the run."""
-    if record.units is not None:
-        return _first_version(path, record, stage)
+def read_plan(path: Path, stage: str) -> StagePlan | None:
+    """The plan of a stage, or None if the run has not come to it."""
     target = path / plan_file(stage)
-    return read_plan_file(target) if target.is_file() else None
+    return read_plan_file(target) if target.exists() or target.is_symlink() else None
 
 
 def stage_fingerprint(record: RunRecord, plan: StagePlan) -> str:
     """What seals the units of a stage: the run's fingerprint, and for later stages plan and policy too."""
-    if record.units is not None or plan.sha256 == record.identity.get("plan"):
+    if plan.sha256 == record.identity.get("plan"):
         return record.fingerprint
     parts = {"run": record.fingerprint, "plan": plan.sha256, "policy": plan.policy}
     return digest(parts)
@@ -175,33 +206,58 @@ def stage_fingerprint(record: RunRecord, plan: StagePlan) -> str:
 def survey(path: Path, record: RunRecord, plan: StagePlan) -> Survey:
     """Look at every unit of a stage and verify every hash."""
     fingerprint = stage_fingerprint(record, plan)
+    here, weights = entries(path), weights_hash(path)
     wrong: list[str] = []
     done: list[str] = []
     for unit in plan.units:
-        shard = path / UNITS / unit
-        if shard.exists():
-            unsound = problems(shard, fingerprint)
+        if unit in here:
+            unsound = problems(path / UNITS / unit, fingerprint)
+            unsound = unsound or _strange(path / UNITS / unit, weights)
             wrong += [f"{UNITS}/{line}" for line in unsound]
             done += [] if unsound else [unit]
-    missing = tuple(unit for unit in plan.units if not (path / UNITS / unit).exists())
-    parts = [path / UNITS / (unit + PART) for unit in plan.units]
-    left = tuple(part for part in parts if part.exists())
-    return Survey(tuple(done), missing, left, tuple(wrong))
+    missing = tuple(unit for unit in plan.units if unit not in here)
+    return Survey(tuple(done), missing, tuple(wrong))
+
+
+def entries(path: Path) -> set[str]:
+    """The names that are in the folder of the units, which must be a folder itself."""
+    folder = path / UNITS
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise StoreError(
+            f"{UNITS} must be a folder of the run; it is a link or a file. Move it away."
+        )
+    return set(os.listdir(folder)) if folder.is_dir() else set()
+
+
+def weights_hash(path: Path) -> str | None:
+    """The sha256 of the tensors that all units share, as they are sealed; None where there are none."""
+    return read_seal(path / WEIGHTS)["sha256"].get(CAPTURES) if is_folder(path / WEIGHTS) else None
+
+
+def _strange(shard: Path, weights: str | None) -> list[str]:
+    """Whether a sound shard rests on other shared tensors, or its tables say that they are another unit's."""
+    seal = read_seal(shard)
+    rests = seal["weights"]
+    if rests is not None and rests != weights:
+        state = "missing" if weights is None else "other ones"
+        return [f"{shard.name}: rests on {WEIGHTS} {rests[:12]}…, which are {state}"]
+    return [f"{shard.name}/{line}" for line in foreign_tables(shard, seal)]
 
 
 def foreign_entries(path: Path, record: RunRecord, plans: list[StagePlan]) -> list[str]:
     """What is wrong outside the units: foreign entries beside them, damaged shared tensors."""
     units = {unit for plan in plans for unit in plan.units}
-    folder = path / UNITS
-    entries = sorted(folder.iterdir()) if folder.is_dir() else []
     wrong = [
-        f"{UNITS}/{entry.name}: foreign; this run has no such unit"
-        for entry in entries
-        if entry.name.removesuffix(PART) not in units or not entry.is_dir()
+        f"{UNITS}/{name}: foreign; this run has no such unit"
+        for name in sorted(entries(path))
+        if (unit_of_part(name) or name) not in units or not is_folder(path / UNITS / name)
     ]
-    if (path / WEIGHTS).exists():
+    if (path / WEIGHTS).exists() or (path / WEIGHTS).is_symlink():
         wrong += problems(path / WEIGHTS, record.fingerprint)
-    return wrong
+    links = (PREFLIGHT, REPLAY, LOG, ORIGIN, CLAIMS)
+    return wrong + [
+        f"{name}: foreign; it is a link" for name in links if (path / name).is_symlink()
+    ]
 
 
 def require_sound(wrong: list[str]) -> None:
@@ -209,8 +265,14 @@ def require_sound(wrong: list[str]) -> None:
     if wrong:
         raise StoreError(
             "The directory holds damaged or foreign files, which are left as they are. Move them away "
-            "and run again to compute those units anew:\n  " + "\n  ".join(wrong)
+            "and run again to compute those units anew:\n  " + "\n  ".join(first_lines(wrong))
         )
+
+
+def first_lines(lines: Sequence[str], most: int = 20) -> list[str]:
+    """A list that can be read: its first lines, and how many more there are."""
+    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
+    return [*lines[:most], *more]
 
 
 def root_hash(path: Path, record: RunRecord, units: tuple[str, ...]) -> str:
@@ -220,20 +282,23 @@ def root_hash(path: Path, record: RunRecord, units: tuple[str, ...]) -> str:
     return digest({"run": record.fingerprint, "units": hashes})
 
 
+def chain_hash(path: Path, record: RunRecord, units: tuple[str, ...]) -> str:
+    """One hash over the whole run: its records, and every file beside them that they rest on or that is said
+    of them (the run, plans, policies, gate, shared tensors, replay, the archive it went on from)."""
+    named = sorted(name for name in os.listdir(path) if name.endswith(".json") and name[0] != ".")
+    return digest(
+        {
+            "records": root_hash(path, record, units),
+            "files": {name: sha256_of_plain(path / name) for name in named},
+            "weights": weights_hash(path),
+        }
+    )
+
+
 def read_plan_file(target: Path) -> StagePlan:
-    """The plan in a file, which must be whole."""
-    try:
-        return StagePlan.model_validate_json(target.read_text())
-    except ValidationError as error:
-        raise StoreError(f"{target.name} is damaged: {error.errors()[0]['msg']}.") from None
-
-
-def _first_version(path: Path, record: RunRecord, stage: str) -> StagePlan:
-    target = path / FIRST_PROMPTS
-    try:
-        manifest = json.loads(target.read_text())
-    except (OSError, ValueError):
-        raise StoreError(f"{FIRST_PROMPTS} is missing or damaged.") from None
-    if digest(target.read_bytes()) != record.identity["prompts"]:
-        raise StoreError(f"{FIRST_PROMPTS} is damaged: its sha256 is not the one in {RUN}.")
-    return StagePlan(stage=stage, units=record.units or (), manifest=manifest)
+    """The plan in a file, which must be whole and name its units plainly."""
+    plan = _read(target, StagePlan)
+    odd = [unit for unit in plan.units if not is_unit_name(unit)]
+    if odd or len(set(plan.units)) != len(plan.units):
+        raise StoreError(f"{target.name} is damaged: a unit has no plain name of its own.")
+    return plan

@@ -17,6 +17,8 @@ from finite_calculus.harness.settings import LayerList, OptionName, StudySetting
 
 # The study is the command itself.
 _NOT_OPTIONS = ("study",)
+# More layers than any model has, and digits than their number.
+_DEEPEST, _DIGITS = 1 << 16, 18
 
 
 @dataclass(frozen=True)
@@ -118,16 +120,20 @@ def _several(option: Option, values: Sequence[Any], depth: int | None) -> tuple[
         return tuple(pieces)
     if pieces == ["all"] and depth is not None:
         return tuple(range(depth))
-    return tuple(layer for piece in pieces for layer in _range(option.flag, piece))
+    limit = _DEEPEST if depth is None else depth
+    return tuple(layer for piece in pieces for layer in _range(option.flag, piece, limit))
 
 
-def _range(flag: str, piece: str) -> range:
+def _range(flag: str, piece: str, limit: int) -> range:
+    """The layers of a range below `limit`, and then `limit` itself, which is refused later."""
     first, dash, last = piece.partition("-")
-    if not first.isdigit() or (dash and not last.isdigit()):
+    numbers = [first, last] if dash else [first, first]
+    if not all(text.isascii() and text.isdigit() and len(text) <= _DIGITS for text in numbers):
         raise ValueError(
-            f"{flag} must be numbers separated by commas, as in 0,3,7-9; got {piece!r}."
+            f"{flag} must be numbers separated by commas, as in 0,3,7-9; got {piece[:80]!r}."
         )
-    return range(int(first), int(last if dash else first) + 1)
+    start, stop = (min(int(text), limit) for text in numbers)
+    return range(start, stop + 1)
 
 
 def _text(value: Any) -> str:

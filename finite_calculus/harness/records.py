@@ -1,6 +1,5 @@
 """Records of a run or of an archive, in the order of the units."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -15,10 +14,12 @@ from finite_calculus.harness.checks import CHECKS, CheckRow, failure_words
 from finite_calculus.harness.directory import MANIFEST
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.registry import find_study
-from finite_calculus.harness.rows import Row, Tables, read_table
+from finite_calculus.harness.rows import Row, Tables
 from finite_calculus.harness.settings import StudySettings
 from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.study import Records, Study
+from finite_calculus.harness.untrusted import read_bounded, require_schema
+from finite_calculus.provenance.files import read_json
 
 _PARQUET = ".parquet"
 
@@ -91,9 +92,9 @@ def planned(
     path: Path, record: directory.RunRecord, study: Study[Any, Any]
 ) -> list[directory.StagePlan]:
     """The plans of all stages that the run has come to."""
-    plans = [directory.read_plan(path, record, stage) for stage in study.stages]
+    plans = [directory.read_plan(path, stage) for stage in study.stages]
     first = plans[0]
-    if first is None or (record.units is None and first.sha256 != record.identity["plan"]):
+    if first is None or first.sha256 != record.identity["plan"]:
         name = directory.plan_file(study.stages[0])
         raise StoreError(
             f"{name} is missing or damaged: it is not the plan that the run began with."
@@ -109,18 +110,43 @@ def stage_records(
     stage: str,
 ) -> Records:
     """Records of one finished stage."""
-    plan = directory.read_plan(path, record, stage)
+    plan = directory.read_plan(path, stage)
     if plan is None:
         raise StoreError(f"The run has not come to the stage {stage} yet.")
-    tables = study.upgrade(settings, gather(path, list(plan.units)))
-    return Records(Tables(kinds_of(study), tables), {stage: plan.manifest})
+    tables = tables_of(study, settings, gather(path, list(plan.units)))
+    return Records(tables, {stage: plan.manifest})
 
 
 def unit_tables(study: Study[Any, Any], settings: StudySettings, shard: Path) -> Tables:
     """Tables of one unit."""
-    return Tables(
-        kinds_of(study), study.upgrade(settings, gather(shard.parent.parent, [shard.name]))
-    )
+    return tables_of(study, settings, gather(shard.parent.parent, [shard.name]))
+
+
+def study_of(record: directory.RunRecord) -> tuple[Study[Any, Any], StudySettings]:
+    """The study of a run and its settings, which must be some of the study's."""
+    study = find_study(record.study)
+    try:
+        return study, study.Settings.model_validate(record.identity["settings"])
+    except (ValueError, KeyError) as error:
+        words = " ".join(str(error).split())[:300]
+        raise StoreError(
+            f"{directory.RUN} holds settings that {study.name} does not take: {words}"
+        ) from None
+
+
+def tables_of(
+    study: Study[Any, Any], settings: StudySettings, tables: Mapping[str, pa.Table]
+) -> Tables:
+    """Tables in the form of this version of the study, with its columns and types."""
+    kinds = kinds_of(study)
+    try:
+        upgraded = dict(study.upgrade(settings, tables))
+    except Exception as error:  # of a study, about tables that may hold anything
+        raise StoreError(f"The tables are none of {study.name}: {error!r}.") from error
+    for name, kind in kinds.items():
+        if name in upgraded:
+            require_schema(name, upgraded[name], kind)
+    return Tables(kinds, upgraded)
 
 
 def kinds_of(study: Study[Any, Any]) -> dict[str, type[Row]]:
@@ -135,20 +161,22 @@ def gather(path: Path, units: list[str]) -> dict[str, pa.Table]:
         shard = path / directory.UNITS / unit
         for name in read_seal(shard)["sha256"]:
             if name.endswith(_PARQUET):
-                parts.setdefault(name.removesuffix(_PARQUET), []).append(read_table(shard / name))
+                listed = parts.setdefault(name.removesuffix(_PARQUET), [])
+                listed.append(read_bounded(shard / name))
+                if not listed[-1].schema.equals(listed[0].schema):
+                    raise StoreError(
+                        f"{unit}/{name} must have the columns of {units[0]}/{name}; it has others."
+                    )
     return {name: pa.concat_tables(tables) for name, tables in parts.items()}
 
 
 def failed_checks(path: Path) -> str:
     """Which checks of a run failed, in words; nothing where none did or none is there."""
     record = directory.read_run(path)
-    study = find_study(record.study)
-    settings = study.Settings.model_validate(record.identity["settings"])
-    plans = planned(path, record, study)
-    units = [
-        unit for plan in plans for unit in plan.units if (path / directory.UNITS / unit).exists()
-    ]
-    tables = Tables(kinds_of(study), study.upgrade(settings, gather(path, units)))
+    study, settings = study_of(record)
+    here = directory.entries(path)
+    units = [unit for plan in planned(path, record, study) for unit in plan.units if unit in here]
+    tables = tables_of(study, settings, gather(path, units))
     return failure_words(tables.rows(CheckRow))
 
 
@@ -156,7 +184,7 @@ def _from_archive(path: Path) -> SavedRun:
     manifest = read_manifest(path)
     study, hashes = find_study(manifest["study"]), manifest["sha256"]
     tables = {
-        name.removesuffix(_PARQUET): read_table(path / name)
+        name.removesuffix(_PARQUET): read_bounded(path / name)
         for name in hashes
         if name.endswith(_PARQUET)
     }
@@ -170,8 +198,8 @@ def _from_archive(path: Path) -> SavedRun:
 
 def _manifest(path: Path, hashes: Mapping[str, str], stage: str) -> Mapping[str, Any]:
     if directory.FIRST_PROMPTS in hashes:
-        return json.loads((path / directory.FIRST_PROMPTS).read_text())
-    return json.loads((path / directory.plan_file(stage)).read_text())["manifest"]
+        return read_json(path / directory.FIRST_PROMPTS)
+    return read_json(path / directory.plan_file(stage))["manifest"]
 
 
 def _saved(
@@ -183,6 +211,5 @@ def _saved(
     complete: bool,
 ) -> SavedRun:
     settings = study.Settings.model_validate(identity["settings"])
-    upgraded = study.upgrade(settings, tables)
-    records = Records(Tables(kinds_of(study), upgraded), manifests)
+    records = Records(tables_of(study, settings, tables), manifests)
     return SavedRun(study, settings, fingerprint, identity, tables, records, complete)

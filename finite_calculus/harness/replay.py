@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.numpy import load_file
+from safetensors.numpy import load
 
 from finite_calculus.harness import directory
 from finite_calculus.harness.directory import CAPTURES
 from finite_calculus.harness.errors import StoreError
-from finite_calculus.harness.records import planned, unit_tables
-from finite_calculus.harness.registry import find_study
+from finite_calculus.harness.records import planned, study_of, unit_tables
 from finite_calculus.harness.shards import read_seal
 from finite_calculus.harness.study import Arrays, Comparison, Replayable
-from finite_calculus.provenance.files import replace_file
+from finite_calculus.provenance.files import read_plain, replace_file
 
 # The paper's figure for its own replay, here relative to the scale of the summed terms.
 ALLOWED = 3e-15
@@ -49,12 +48,11 @@ def replay(
 ) -> Replay:
     """Replay every finished unit of a run that has its captures, and save the outcome beside it."""
     record = directory.read_run(path)
-    study = find_study(record.study)
+    study, settings = study_of(record)
     plans = planned(path, record, study)
     surveys = [directory.survey(path, record, plan) for plan in plans]
     wrong = directory.foreign_entries(path, record, plans)
     directory.require_sound([*(line for s in surveys for line in s.problems), *wrong])
-    settings = study.Settings.model_validate(record.identity["settings"])
     if not isinstance(study, Replayable):
         raise StoreError(f"The study {study.name} has no replay: it records no predictions.")
     if not settings.captures:
@@ -84,7 +82,14 @@ def replay(
 
 def _compare(study: Any, settings: Any, shared: Arrays, shard: Path) -> Iterator[Comparison]:
     tables = unit_tables(study, settings, shard)
-    yield from study.replay(settings, shared, _load(shard), tables)
+    tensors = _load(shard)
+    try:
+        yield from study.replay(settings, shared, tensors, tables)
+    except Exception as error:  # of a study, about tensors that may be anything
+        raise StoreError(
+            f"{shard.name} cannot be replayed: its tensors, or those of {directory.WEIGHTS}, are not what "
+            f"the study saved ({type(error).__name__}: {error})."
+        ) from error
 
 
 def _has_captures(shard: Path) -> bool:
@@ -94,7 +99,12 @@ def _has_captures(shard: Path) -> bool:
 
 def _load(shard: Path) -> Arrays:
     """The tensors of a shard; none where it kept none."""
-    return load_file(shard / CAPTURES) if (shard / CAPTURES).is_file() else {}
+    if not (shard / CAPTURES).exists():
+        return {}
+    try:
+        return load(read_plain(shard / CAPTURES))
+    except Exception as error:  # of safetensors, whose errors are of no common kind
+        raise StoreError(f"{shard.name}/{CAPTURES} must be safetensors: {error}.") from error
 
 
 def _save(path: Path, fingerprint: str, root: str, result: Replay) -> None:

@@ -4,11 +4,13 @@ Called again it goes on at the next unit, and several processes may call it on o
 takes units that nobody holds. A kill at any moment loses the unit in hand and nothing else.
 """
 
+import io
 import logging
 import os
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,22 +18,23 @@ from typing import Any
 from finite_calculus.harness import directory
 from finite_calculus.harness.archived import read_archive, require_same_run, take_over
 from finite_calculus.harness.checks import CHECKS
-from finite_calculus.harness.claims import claimed, exclusive
+from finite_calculus.harness.claims import POLL, claimed, exclusive
 from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan
 from finite_calculus.harness.errors import StoreError, UnitError
 from finite_calculus.harness.identity import identify
 from finite_calculus.harness.records import kinds_of
 from finite_calculus.harness.rows import encode_rows
 from finite_calculus.harness.settings import StudySettings, require_layers
-from finite_calculus.harness.shards import commit, discard_part, unit_words
+from finite_calculus.harness.shards import commit, discard_part, parts_of, unit_words
 from finite_calculus.harness.stages import fix_policy
 from finite_calculus.harness.study import Plan, Policy, Study, UnitResult
 from finite_calculus.harness.subjects import LOGGER, Subject, open_subject
 from finite_calculus.provenance.digests import digest
-from finite_calculus.provenance.files import PART
+from finite_calculus.provenance.files import open_plain
 
 Report = Callable[[str, int, int], None]
-_POLL = 0.2
+# So many units in other hands, one after the other, and a worker goes elsewhere.
+_CROWD = 8
 
 
 @dataclass(frozen=True)
@@ -143,47 +146,57 @@ def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
 
     Returns how many units of the stage are finished, and how many were run here.
     """
+    weights = _keep_shared(job)
     survey = directory.survey(job.out, job.record, stage.saved)
     reached = [stage.saved, *_other_plans(job, stage)]
     foreign = directory.foreign_entries(job.out, job.record, reached)
     directory.require_sound([*survey.problems, *foreign])
-    _keep_shared(job)
     total, missing = len(survey.missing), list(survey.missing)
     LOGGER.info(
         "%s: %d of %d units are done", stage.saved.stage, len(survey.done), len(stage.saved.units)
     )
     job.report("", 0, total)
-    ran = 0
+    ran, refused = 0, 0
     while missing and (limit is None or ran < limit):
         before = len(missing)
         for unit in missing:
-            if limit is not None and ran >= limit:
+            if _run_if_free(job, stage, unit, weights):
+                ran, refused = ran + 1, 0
+                job.report(unit, total - len(_missing(job, missing)), total)
+                if ran == limit:
+                    break
+            elif (refused := refused + 1) >= _CROWD:
                 break
-            if _run_if_free(job, stage, unit):
-                ran += 1
-                # Other processes finish units too.
-                done = total - sum(not _shard(job, each).exists() for each in missing)
-                job.report(unit, done, total)
-        missing = [unit for unit in missing if not _shard(job, unit).exists()]
+        missing = _missing(job, missing)
+        if refused >= _CROWD and missing:
+            # Others are at work here: go on at another place. The order of units changes no record.
+            place, refused = random.randrange(len(missing)), 0
+            missing = missing[place:] + missing[:place]
         if len(missing) == before:
-            time.sleep(_POLL)  # all that is left is in other hands
+            time.sleep(POLL)  # all that is left, or all that was tried, is in other hands
     return len(stage.saved.units) - len(missing), ran
+
+
+def _missing(job: Run, units: list[str]) -> list[str]:
+    """The units that are not finished yet, by whichever process."""
+    here = directory.entries(job.out)
+    return [unit for unit in units if unit not in here]
 
 
 def _other_plans(job: Run, stage: Stage) -> Iterator[StagePlan]:
     for name in job.study.stages:
-        plan = directory.read_plan(job.out, job.record, name)
+        plan = directory.read_plan(job.out, name)
         if plan is not None and name != stage.saved.stage:
             yield plan
 
 
-def _run_if_free(job: Run, stage: Stage, unit: str) -> bool:
-    """Run a unit and commit it, unless another process holds it or has finished it."""
+def _run_if_free(job: Run, stage: Stage, unit: str, weights: str | None) -> bool:
+    """Run a unit and commit it, unless another process holds it, has finished it or is faster."""
+    target = _shard(job, unit)
     with claimed(job.out, unit) as mine:
-        if not mine or _shard(job, unit).exists():
+        if not mine or target.exists():
             return False
-        part = _shard(job, unit).with_name(unit + PART)
-        if part.exists():
+        for part in parts_of(target):
             LOGGER.info("%s was left by an interrupted run and is done again", part.name)
             discard_part(part)
         start = time.perf_counter()
@@ -191,7 +204,11 @@ def _run_if_free(job: Run, stage: Stage, unit: str) -> bool:
         seconds = round(time.perf_counter() - start, 3)
         fingerprint = directory.stage_fingerprint(job.record, stage.saved)
         files = _files(job, unit, fingerprint, result)
-        commit(_shard(job, unit), files, fingerprint=fingerprint, seconds=seconds)
+        words: dict[str, Any] = {"fingerprint": fingerprint, "repeatable": job.study.repeatable}
+        first = commit(target, files, **words, seconds=seconds, weights=weights)
+        if not first:
+            LOGGER.info("%s had been taken over and finished meanwhile, with the same bytes", unit)
+            return False
         LOGGER.info("%s in %.1f s", unit, seconds)
     return True
 
@@ -211,18 +228,17 @@ def _shard(job: Run, unit: str) -> Path:
     return job.out / directory.UNITS / unit
 
 
-def _keep_shared(job: Run) -> None:
-    """The tensors that all units share, written once, before the first unit."""
+def _keep_shared(job: Run) -> str | None:
+    """The tensors that all units share, written once, before the first unit; their sha256, if any."""
     target = job.out / directory.WEIGHTS
     with exclusive(job.out, "setup"):
-        if target.exists() or not job.settings.captures:
-            return
-        tensors = job.study.shared(job.subject, job.settings)
-        if tensors:
-            part = target.with_name(target.name + PART)
-            if part.exists():
-                discard_part(part)
-            commit(target, {CAPTURES: _tensors(tensors)}, fingerprint=job.record.fingerprint)
+        if not target.exists() and job.settings.captures:
+            tensors = job.study.shared(job.subject, job.settings)
+            if tensors:
+                for part in parts_of(target):
+                    discard_part(part)
+                commit(target, {CAPTURES: _tensors(tensors)}, fingerprint=job.record.fingerprint)
+        return directory.weights_hash(job.out)
 
 
 def _files(job: Run, unit: str, fingerprint: str, result: UnitResult) -> dict[str, bytes]:
@@ -251,7 +267,10 @@ def _tensors(tensors: Mapping[str, Any]) -> bytes:
 @contextmanager
 def _logging(out: Path) -> Iterator[None]:
     """Write what happens to the log of the directory, each line with its process."""
-    handler = logging.FileHandler(out / directory.LOG, encoding="utf-8")
+    # Opened as it is: a log that is a link would write to wherever that points.
+    opened = open_plain(out / directory.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    stream = io.TextIOWrapper(opened, encoding="utf-8", write_through=True)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter(f"%(asctime)s {os.getpid()} %(levelname)s %(message)s"))
     before = LOGGER.level
     LOGGER.addHandler(handler)
@@ -265,3 +284,5 @@ def _logging(out: Path) -> Iterator[None]:
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(before)
         handler.close()
+        with suppress(OSError):
+            stream.close()

@@ -15,7 +15,7 @@ from finite_calculus.harness.records import stage_records
 from finite_calculus.harness.settings import StudySettings
 from finite_calculus.harness.study import Policy, Study
 from finite_calculus.provenance.digests import digest
-from finite_calculus.provenance.files import replace_file
+from finite_calculus.provenance.files import read_json, replace_file
 
 
 def policy_file(stage: str) -> str:
@@ -54,7 +54,7 @@ def read_policy(out: Path, stage: str) -> Policy:
     """The policy that a stage left; refuses one whose hash is not that of its contents."""
     target = out / policy_file(stage)
     try:
-        saved = json.loads(target.read_text())
+        saved = read_json(target)
         policy, sha256 = saved["policy"], saved["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(f"{target.name} is missing or damaged.") from None

@@ -1,6 +1,5 @@
 """What a run directory holds: what is done, what is missing, what was checked; no model is needed."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,19 +7,19 @@ from typing import Any
 from finite_calculus.harness import directory
 from finite_calculus.harness.checks import CheckRow, failures, totals
 from finite_calculus.harness.claims import holders
-from finite_calculus.harness.records import gather, kinds_of, planned
-from finite_calculus.harness.registry import find_study
-from finite_calculus.harness.rows import Tables
+from finite_calculus.harness.records import gather, planned, study_of, tables_of
+from finite_calculus.harness.replay import ALLOWED
 from finite_calculus.harness.settings import ModelSettings, StudySettings
 from finite_calculus.harness.study import Replayable, Study
 from finite_calculus.harness.subjects import gate_state
+from finite_calculus.provenance.files import read_json
 
 
 @dataclass(frozen=True)
 class Status:
     """The state of a run in words and numbers.
 
-    `root` is one hash over all records; a user may keep or sign it. `running` are the units in hand.
+    `root` is one hash over the whole directory; a user may keep or sign it. `running` are the units in hand.
     """
 
     title: str
@@ -36,12 +35,23 @@ class Status:
     checks: int
     failed: dict[str, int]
     replay: str
+    replay_agrees: bool
     repeatable: bool
 
     @property
     def sound(self) -> bool:
         """Whether nothing is damaged, foreign or failed."""
-        return not self.problems and not self.failed and not self.gate.startswith("SHUT")
+        return not self.problems and not self.failed and self.gate_is_open and self.replay_agrees
+
+    @property
+    def gate_is_open(self) -> bool:
+        """Whether the gate is open, or there is none."""
+        return not self.gate.startswith("SHUT")
+
+    @property
+    def only_shut(self) -> bool:
+        """Whether nothing but the gate is wrong."""
+        return not (self.gate_is_open or self.problems or self.failed) and self.replay_agrees
 
     @property
     def complete(self) -> bool:
@@ -66,16 +76,15 @@ class Status:
             f"checks    {self.checks} recorded, {sum(self.failed.values())} failed",
             *(f"FAILED    {name}: {count}" for name, count in self.failed.items()),
             f"replay    {self.replay}",
-            f"root      {self.root[:12]}",
-            *(f"problem   {line}" for line in self.problems),
+            f"root      {self.root}",
+            *(f"problem   {line}" for line in directory.first_lines(self.problems)),
         ]
 
 
 def status(path: Path) -> Status:
     """Survey a run directory and verify every hash in it."""
     record = directory.read_run(path)
-    study = find_study(record.study)
-    settings = study.Settings.model_validate(record.identity["settings"])
+    study, settings = study_of(record)
     plans = planned(path, record, study)
     surveys = [directory.survey(path, record, plan) for plan in plans]
     done = tuple(unit for survey in surveys for unit in survey.done)
@@ -83,13 +92,13 @@ def status(path: Path) -> Status:
     unreached = study.stages[len(plans) :]
     wrong = [line for survey in surveys for line in survey.problems]
     wrong += directory.foreign_entries(path, record, plans)
-    tables = Tables(kinds_of(study), study.upgrade(settings, gather(path, list(done))))
+    tables = tables_of(study, settings, gather(path, list(done)))
     checks = tables.rows(CheckRow)
-    root = directory.root_hash(path, record, done)
+    replay, agrees = _replay(path, record, directory.root_hash(path, record, done), study, settings)
     return Status(
         title=settings.title,
         fingerprint=record.fingerprint,
-        root=root,
+        root=directory.chain_hash(path, record, done),
         stages=tuple(
             _stage_words(plan.stage, survey) for plan, survey in zip(plans, surveys, strict=True)
         )
@@ -99,10 +108,11 @@ def status(path: Path) -> Status:
         missing=missing + tuple(f"the stage {stage}" for stage in unreached),
         running=tuple(holders(path)),
         problems=tuple(wrong),
-        gate=_gate(path / directory.PREFLIGHT, isinstance(settings, ModelSettings)),
+        gate=_gate(path / directory.PREFLIGHT, record, bool(done), settings),
         checks=totals(checks)[0],
         failed=failures(checks),
-        replay=_replay(path, record, root, study, settings),
+        replay=replay,
+        replay_agrees=agrees,
         repeatable=study.repeatable,
     )
 
@@ -112,15 +122,21 @@ def _stage_words(stage: str, survey: directory.Survey) -> str:
     return f"{stage} {len(survey.done)} of {total}"
 
 
-def _gate(path: Path, has_model: bool) -> str:
-    if not has_model:
+def _gate(path: Path, record: directory.RunRecord, begun: bool, settings: StudySettings) -> str:
+    if not isinstance(settings, ModelSettings):
         return "none: the study has no model"
     if not path.exists():
-        return "not run yet"
+        return (
+            f"SHUT: {path.name} is gone, on which finished units rest" if begun else "not run yet"
+        )
     try:
-        number, failed = gate_state(json.loads(path.read_text()))
-    except (ValueError, KeyError, TypeError):
+        saved = read_json(path)
+        number, failed = gate_state(saved)
+        owner = saved["run"]
+    except (OSError, ValueError, KeyError, TypeError):
         return f"SHUT: {path.name} is damaged"
+    if owner != record.fingerprint:
+        return f"SHUT: {path.name} is of another run"
     if not number:
         return f"SHUT: {path.name} holds no check"
     return f"SHUT by {', '.join(failed)}" if failed else f"open, {number} checks"
@@ -132,25 +148,28 @@ def _replay(
     root: str,
     study: Study[Any, Any],
     settings: StudySettings,
-) -> str:
+) -> tuple[str, bool]:
+    """What the last replay found in words, and whether it found nothing wrong."""
     target = path / directory.REPLAY
     if not isinstance(study, Replayable):
-        return "none: the study records no predictions"
+        return "none: the study records no predictions", True
     if not settings.captures:
-        return "none: the run kept no captures"
+        return "none: the run kept no captures", True
     if not target.exists():
-        return "not done; `finite-calculus replay` recomputes every prediction"
+        return "not done; `finite-calculus replay` recomputes every prediction", True
     try:
-        saved = json.loads(target.read_text())
+        saved = read_json(target)
         if saved["fingerprint"] != record.fingerprint:
-            return "of another run"
+            return "of another run", False
         if saved.get("root", root) != root:
-            return "of other records than those that are here now; replay again"
-        state = "all agree" if saved["passed"] else f"{saved['failed']} DISAGREE"
+            return "of other records than those that are here now; replay again", True
+        passed = saved["passed"] is True and not saved["failed"] and saved["compared"] > 0
+        passed = passed and float(saved["worst"]) <= ALLOWED
+        state = "all agree" if passed else f"{saved['failed']} DISAGREE"
         worst = float(saved["worst"])
         units = f"{saved['units']} units"
         if saved.get("without_captures"):
             units += f" ({saved['without_captures']} more have no captures)"
-        return f"{saved['compared']} numbers of {units}, {state}, worst {worst:.1e}"
-    except (ValueError, KeyError, TypeError):
-        return f"{target.name} is damaged; replay again"
+        return f"{saved['compared']} numbers of {units}, {state}, worst {worst:.1e}", passed
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{target.name} is damaged; replay again", False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from finite_calculus.harness.directory import PREFLIGHT
 from finite_calculus.harness.errors import GateShutError, StoreError
 from finite_calculus.harness.settings import ModelSettings, StudySettings
-from finite_calculus.provenance.files import replace_file
+from finite_calculus.provenance.files import read_json, replace_file
 
 if TYPE_CHECKING:
     from finite_calculus.models import Instrument
@@ -123,16 +123,23 @@ def open_subject(
 
 
 def gate_state(saved: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """How many checks a saved preflight holds, and the names of those that failed."""
+    """How many checks a saved preflight holds, and the names of those that failed, by word or by figure."""
     checks = saved["checks"]
-    return len(checks), [check["name"] for check in checks if not check["passed"]]
+    return len(checks), [str(check["name"]) for check in checks if not _passed(check)]
+
+
+def _passed(check: Mapping[str, Any]) -> bool:
+    """Whether a check says that it passed and its figure does, too."""
+    figure, bound = float(check["figure"]), float(check["bound"])
+    within = figure >= bound if check.get("at_least") else figure <= bound
+    return check["passed"] is True and within
 
 
 def _saved_open(target: Path, run: str) -> bool:
     try:
-        saved = json.loads(target.read_text())
+        saved = read_json(target)
         number, failed = gate_state(saved)
         owner = saved["run"]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(f"{target.name} is damaged; move it away and run again.") from None
     return owner == run and number > 0 and not failed

@@ -52,12 +52,12 @@ def capture_files(capture: Capture, name: str) -> dict[str, bytes]:
         "layers": layers,
         "curvature": bent,
     }
-    text = json.dumps(manifest, indent=1)
+    text = json.dumps({**manifest, "self": _hash_of(manifest)}, indent=1)
     return {name: blob, str(Path(name).with_suffix(".json")): text.encode()}
 
 
 def load_capture(path: str | os.PathLike[str]) -> Capture:
-    """Read a capture; refuses a file whose sha256 is not that of its manifest."""
+    """Read a capture; refuses files that were changed, cut off or are of something else (ValueError)."""
     target = _tensor_path(path)
     for needed in (target, target.with_suffix(".json")):
         if not needed.is_file():
@@ -65,20 +65,44 @@ def load_capture(path: str | os.PathLike[str]) -> Capture:
                 f"A capture needs its tensors and its manifest; {needed} is not there. "
                 f"Save it again with save_capture."
             )
-    manifest = json.loads(target.with_suffix(".json").read_text())
-    if manifest.get("format") != FORMAT:
+    try:
+        manifest = json.loads(target.with_suffix(".json").read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The manifest of {target.name} must be JSON: {error}.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        manifest = manifest if isinstance(manifest, dict) else {}
         raise ValueError(
             f"The manifest must have format {FORMAT}; got {manifest.get('format')!r}. "
             f"It was written by another version: capture again."
         )
-    blob = target.read_bytes()
-    digest = hashlib.sha256(blob).hexdigest()
-    if digest != manifest["sha256"]:
+    # Captures of before it was there have no hash of their manifest.
+    own = manifest.pop("self", None)
+    if own is not None and own != _hash_of(manifest):
         raise ValueError(
-            f"The sha256 of {target.name} must be {manifest['sha256'][:16]}…; it is {digest[:16]}…. "
+            f"The manifest of {target.name} must have the sha256 {str(own)[:16]}… that it names; it has "
+            f"another one. It was changed: capture again."
+        )
+    blob = target.read_bytes()
+    digest, sealed = hashlib.sha256(blob).hexdigest(), str(manifest.get("sha256"))
+    if digest != sealed:
+        raise ValueError(
+            f"The sha256 of {target.name} must be {sealed[:16]}…; it is {digest[:16]}…. "
             f"The file was changed or cut off: capture again."
         )
-    tensors = load(blob)
+    try:
+        return _capture(manifest, load(blob))
+    except Exception as error:  # of safetensors and of parts that may be missing or of any kind
+        raise ValueError(
+            f"{target.name} and its manifest must be a capture, whole; they are not "
+            f"({type(error).__name__}: {error}). Capture again."
+        ) from error
+
+
+def _hash_of(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _capture(manifest: dict[str, Any], tensors: dict[str, Tensor]) -> Capture:
     return Capture(
         model=manifest["model"],
         ids=tensors["ids"],

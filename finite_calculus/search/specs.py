@@ -14,6 +14,9 @@ from finite_calculus.models.edits import Tokens, registered_edits
 from finite_calculus.search.steering import Request
 
 FORM = "KIND:LAYER[.HEADS]:TOKENS[:AMOUNT]"
+# More query heads than any model has.
+_HEADS = 1 << 20
+_DIGITS = 18
 _EDIT = re.compile(r'([^:]+):([^:]+):("[^"]*"|[^":]*)(?::([^:]*))?')
 
 
@@ -29,22 +32,24 @@ def parse_edit(text: str, tokens: int, *, find: Callable[[str], Tokens] | None =
         counted, bare = _words(amount=True), _words(amount=False)
         raise ValueError(
             f"An edit must be {FORM} with KIND one of {', '.join(counted + bare)}; AMOUNT is left out "
-            f"for {', '.join(bare)} alone; got {text!r}. For example odds:18:79:64."
+            f"for {', '.join(bare)} alone; got {shortened(text)!r}. For example odds:18:79:64."
         )
     number, dot, heads = place.partition(".")
     layer = _number("LAYER", number, text)
     template = edit.from_text(word, None if amount is None else _amount(amount, text))
     if dot:
-        template = replace(template, heads=_parse(heads, text))
+        template = replace(template, heads=_parse(heads, _HEADS, text))
     return template.at(layer, _tokens(where, tokens, find, text))
 
 
 def _tokens(text: str, limit: int, find: Callable[[str], Tokens] | None, whole: str) -> Tokens:
     """Token indices, or those of a text in quotes."""
     if not text.startswith('"'):
-        return parse_numbers(text, limit=limit, name=f"TOKENS of {whole!r}")
+        return parse_numbers(text, limit=limit, name=f"TOKENS of {shortened(whole)!r}")
     if find is None:
-        raise ValueError(f"TOKENS as text need the prompt as text; got {text}. Pass indices.")
+        raise ValueError(
+            f"TOKENS as text need the prompt as text; got {shortened(text)}. Pass indices."
+        )
     return find(text[1:-1])
 
 
@@ -56,23 +61,29 @@ def edit_help() -> str:
 
 def parse_numbers(text: str, *, limit: int, name: str = "Numbers") -> Tokens:
     """Numbers and ranges such as 5,7-9, each below `limit`; `name` says what they are."""
-    numbers = _parse(text, text)
-    wrong = [number for number in numbers if not 0 <= number < limit]
-    if wrong or not numbers:
+    numbers = _parse(text, limit, text)
+    if not numbers or max(numbers) >= limit:
         raise ValueError(
-            f"{name} must lie in 0..{limit - 1}; got {text!r}. Write them as in 5,7-9."
+            f"{name} must lie in 0..{limit - 1}; got {shortened(text)!r}. Write them as in 5,7-9."
         )
     return numbers
 
 
-def _parse(text: str, whole: str) -> tuple[int, ...]:
-    """Numbers and ranges, each once."""
+def _parse(text: str, limit: int, whole: str) -> tuple[int, ...]:
+    """Numbers and ranges, each once; of a range only what lies below `limit`, and then `limit` itself."""
     numbers: list[int] = []
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")
         start = _number("A number", first, whole)
-        numbers += range(start, _number("A number", last, whole) + 1) if dash else [start]
+        stop = _number("A number", last, whole) if dash else start
+        # A range of a billion tokens is refused without being written out.
+        numbers += range(min(start, limit), min(stop, limit) + 1)
     return tuple(dict.fromkeys(numbers))
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """A text as an error shows it: its beginning, where it is long."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def parse_request(text: str, *, limit: int) -> Request:
@@ -80,10 +91,12 @@ def parse_request(text: str, *, limit: int) -> Request:
     places, equals, ratio = text.partition("=")
     above, colon, below = places.partition(":")
     if not equals or not colon:
-        raise ValueError(f"A ratio must be written ABOVE:BELOW=RATIO, as in 12:30=4; got {text!r}.")
+        raise ValueError(
+            f"A ratio must be written ABOVE:BELOW=RATIO, as in 12:30=4; got {shortened(text)!r}."
+        )
     tokens = parse_numbers(f"{above},{below}", limit=limit)
     if len(tokens) != 2:
-        raise ValueError(f"A ratio must compare two different tokens; got {text!r}.")
+        raise ValueError(f"A ratio must compare two different tokens; got {shortened(text)!r}.")
     return Request(*tokens, _amount(ratio, text))
 
 
@@ -92,13 +105,19 @@ def _words(*, amount: bool) -> list[str]:
 
 
 def _number(name: str, text: str, whole: str) -> int:
-    if not text.strip().isdigit():
-        raise ValueError(f"{name} must be a whole number; got {text!r} in {whole!r}.")
-    return int(text)
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS):
+        raise ValueError(
+            f"{name} must be a whole number of at most {_DIGITS} digits; got {shortened(text)!r} in "
+            f"{shortened(whole)!r}."
+        )
+    return int(digits)
 
 
 def _amount(text: str, whole: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"AMOUNT must be a number; got {text!r} in {whole!r}.") from None
+        raise ValueError(
+            f"AMOUNT must be a number; got {shortened(text)!r} in {shortened(whole)!r}."
+        ) from None

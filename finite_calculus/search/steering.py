@@ -30,6 +30,9 @@ from finite_calculus.models.sinks import sink_mask
 from finite_calculus.rotary import rotate
 from finite_calculus.search.native import attention_weights
 
+# Weights in float32 go down to 1e-38: a larger ratio could not be read from them.
+MOST_RATIO = 1e30
+
 
 @dataclass(frozen=True)
 class Request:
@@ -40,8 +43,11 @@ class Request:
     ratio: float | int
 
     def __post_init__(self) -> None:
-        if not (self.ratio > 0 and math.isfinite(self.ratio)):
-            raise ValueError(f"`ratio` must be positive and finite; got {self.ratio}.")
+        if not 1 / MOST_RATIO <= self.ratio <= MOST_RATIO:
+            raise ValueError(
+                f"`ratio` must be positive and finite, from {1 / MOST_RATIO:g} to {MOST_RATIO:g}, which "
+                f"float32 weights can show; got {self.ratio}."
+            )
 
 
 @dataclass(frozen=True, eq=False)

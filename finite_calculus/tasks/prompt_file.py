@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from finite_calculus.provenance.files import read_text
+
 T = TypeVar("T")
 _TEXTS = ("prompt", "answer", "versus", "name")
 _SHOWN = 5
@@ -31,8 +33,8 @@ class PromptLine:
 def read_prompts(path: Path) -> tuple[PromptLine, ...]:
     """The prompts of a file in JSON lines; empty lines are passed over, any other must be right."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text(path).removeprefix("\ufeff").split("\n")
+    except (OSError, ValueError) as error:
         raise ValueError(f"cannot read prompts from {path}: {error}") from None
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
@@ -64,7 +66,7 @@ def each_line(path: Path, work: Iterable[tuple[int, Callable[[], T]]]) -> tuple[
 def _line(number: int, text: str) -> PromptLine:
     try:
         fields = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"it must be one JSON object; {error}.") from None
     if not isinstance(fields, dict):
         raise ValueError(f'it must be an object such as {{"prompt": "…"}}; got {_kind(fields)}.')

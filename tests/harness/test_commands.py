@@ -67,7 +67,7 @@ def test_run_status_replay_and_summary(finished: Path, tmp_path: Path) -> None:
     refused = command("summary", str(tmp_path / "part"), "--first", "1")
     assert "`first` must be asked of a run; this is an archive" in plain(refused.output)
     changed = command("run", "joint-kv", *given, "--batch", "9", "--out", str(out), "--quiet")
-    assert changed.exit_code == 1
+    assert changed.exit_code == 2
     assert "settings.batch: 26 → 9" in changed.output
 
 

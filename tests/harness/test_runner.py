@@ -28,7 +28,7 @@ Runs = Callable[..., Any]
 
 def test_a_run_leaves_its_settings_gate_prompts_and_one_shard_per_pair(finished: Path) -> None:
     record = directory.read_run(finished)
-    plan = directory.read_plan(finished, record, "main")
+    plan = directory.read_plan(finished, "main")
     assert plan is not None
     assert plan.units == ("retrieval-000", "retrieval-001", "retrieval-002")
     assert record.identity["settings"]["strengths"] == [0.5]

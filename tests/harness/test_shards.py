@@ -1,13 +1,15 @@
 """Shards: whole or not at all, never overwritten, damage and foreign files wrong by name."""
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 
-from finite_calculus.harness import StoreError
-from finite_calculus.harness.shards import commit, discard_part, problems
+from finite_calculus.harness import StoreError, shards
+from finite_calculus.harness.shards import commit, discard_part, parts_of, problems
+from finite_calculus.provenance.files import write_file
 
 FILES = {"records.parquet": b"rows", "captures.safetensors": b"tensors"}
 
@@ -27,10 +29,48 @@ def test_a_committed_shard_is_sound_and_leaves_no_temporary_file(shard: Path) ->
     assert seal["fingerprint"] == "f" * 64
 
 
-def test_a_second_commit_does_not_overwrite(shard: Path) -> None:
-    with pytest.raises(StoreError, match="unit-000 must not exist yet"):
-        commit(shard, {"records.parquet": b"other"}, fingerprint="f" * 64)
-    assert (shard / "records.parquet").read_bytes() == b"rows"
+def test_a_second_commit_is_compared_and_not_written(shard: Path) -> None:
+    before = {path.name: path.read_bytes() for path in shard.iterdir()}
+    assert not commit(shard, FILES, fingerprint="f" * 64)
+    other = {**FILES, "records.parquet": b"other"}
+    with pytest.raises(StoreError, match=r"committed before with other bytes in records\.parquet"):
+        commit(shard, other, fingerprint="f" * 64)
+    # Timings are others each time: the first ones stay.
+    assert not commit(shard, other, fingerprint="f" * 64, repeatable=False)
+    assert {path.name: path.read_bytes() for path in shard.iterdir()} == before
+    assert [path.name for path in shard.parent.iterdir()] == ["unit-000"]
+    (shard / "records.parquet").write_bytes(b"Rows")
+    with pytest.raises(StoreError, match="was committed before and is not sound"):
+        commit(shard, FILES, fingerprint="f" * 64)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    calls = []
+
+    def full(path: Path, blob: bytes) -> None:
+        calls.append(path)
+        if len(calls) == call:
+            path.write_bytes(blob[:1])
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_file(path, blob)
+
+    monkeypatch.setattr(shards, "write_file", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        commit(tmp_path / "unit-000", FILES, fingerprint="f" * 64)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(shards, "write_file", write_file)
+    assert commit(tmp_path / "unit-000", FILES, fingerprint="f" * 64)
+
+
+def test_a_link_in_the_place_of_a_shard_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "unit-000").symlink_to(tmp_path / "outside")
+    with pytest.raises(StoreError, match="not sound"):
+        commit(tmp_path / "unit-000", FILES, fingerprint="f" * 64)
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
@@ -48,7 +88,9 @@ def test_dying_at_any_write_leaves_nothing_under_the_final_name(
     with pytest.raises(KeyboardInterrupt):
         commit(tmp_path / "unit-000", FILES, fingerprint="f" * 64)
     assert not (tmp_path / "unit-000").exists()
-    assert (tmp_path / "unit-000.part").exists()
+    (part,) = parts_of(tmp_path / "unit-000")
+    discard_part(part)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_file_is_flushed_before_the_rename(
@@ -94,5 +136,15 @@ def test_leftovers_are_removed_only_if_a_commit_could_have_written_them(tmp_path
         discard_part(part)
     assert (part / "records.parquet").exists()
     (part / "thesis.tex").unlink()
+    (part / "more.json").mkdir()
+    (part / "more.json" / "thesis.tex").write_bytes(b"dear")
+    with pytest.raises(StoreError, match=r"more\.json is foreign"):
+        discard_part(part)
+    (part / "more.json" / "thesis.tex").unlink()
+    (part / "more.json").rmdir()
+    link = tmp_path / "unit-001.part"
+    link.symlink_to(part)
+    with pytest.raises(StoreError, match="it is a file or a link"):
+        discard_part(link)
     discard_part(part)
     assert not part.exists()

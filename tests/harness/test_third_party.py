@@ -70,6 +70,22 @@ def test_two_processes_leave_the_records_of_one(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
+def test_work_joins_a_run_with_the_settings_that_it_began_with(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run(STUDY, ToySettings(units=3), out, limit=1)
+    result = command("work", str(out), "--quiet")
+    assert result.exit_code == 0, result.output
+    assert "6 of 6 units are done" in result.output
+    run(STUDY, ToySettings(units=3), tmp_path / "alone")
+    assert contents(out) == contents(tmp_path / "alone")
+    refused = command("work", str(tmp_path))
+    assert refused.exit_code == 2
+    assert "it holds no run.json" in plain(refused.output)
+    refused = command("work", str(out), "--place", "data=x")
+    assert refused.exit_code == 2
+    assert "`places` must name nothing of toy; got data" in plain(refused.output)
+
+
 def test_a_stage_follows_the_policy_that_the_one_before_it_fixed(tmp_path: Path) -> None:
     out = tmp_path / "run"
     first = run(STUDY, ToySettings(), out, limit=2)

@@ -79,7 +79,7 @@ def test_a_moved_branch_is_another_run(hub: tuple[Hub, Path], tmp_path: Path) ->
     (folder / "README.md").unlink()
     words = ["run", "joint-kv", "--model", "owner/moving", *WORDS, "--out", str(out)]
     done = command(*words, endpoint=running.endpoint, home=home)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "made_with.source_commit" in done.stdout
     again = run_study(f"owner/moving@{first}", running, tmp_path / "pinned", home)
     assert again["source_commit"] == first

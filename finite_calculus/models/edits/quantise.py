@@ -14,6 +14,8 @@ from finite_calculus.models.edits.base import (
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.quantise import quantise
 
+MOST_BITS = 32
+
 
 @register
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,14 @@ class Quantise(Edit):
     keys: bool = True
     values: bool = True
 
+    def __post_init__(self) -> None:
+        """Refuse more bits than the float32 has that is rounded."""
+        super().__post_init__()
+        if isinstance(self.bits, int) and self.bits > MOST_BITS:
+            raise ValueError(
+                f"`bits` must be at most {MOST_BITS}, since float32 has no more; got {self.bits:.6g}."
+            )
+
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
         """The simulated quantiser of the core, in float32."""
         places = bank.places(self.columns(layer))
@@ -38,7 +48,7 @@ class Quantise(Edit):
     @classmethod
     def from_text(cls, word: str, amount: float | None) -> Edit:
         """Bits are whole."""
-        if amount is None or not amount.is_integer():
+        if amount is None or not (amount.is_integer() and abs(amount) < 1e6):
             raise ValueError(f"AMOUNT of {word} must be a whole number; got {amount}.")
         return cls.anywhere(int(amount))
 

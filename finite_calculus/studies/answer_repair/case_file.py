@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from finite_calculus.expressions import Contract, Value
 from finite_calculus.harness import Frozen
+from finite_calculus.provenance.files import read_text
 from finite_calculus.tasks.api_cases import ApiCase, Trial
 
 
@@ -67,8 +68,8 @@ class CaseFile(Frozen):
 def read_case(path: Path) -> ApiCase:
     """The case of a file; ValueError says what is wrong with it."""
     try:
-        content = CaseFile.model_validate_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        content = CaseFile.model_validate_json(read_text(path))
+    except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"The case must be a readable file; {path} is not: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
