@@ -26,7 +26,7 @@ from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.support import Site
 
 # Half a last place of one rounding in each precision.
-UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-9}
+UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 # Noise is so many times the rounding of float32: far above the run's own, far below what bends.
 _FACTOR = 256.0
 # Roundings of a norm, and of the exponentials and quotients of a softmax, each relative to its result.

@@ -5,6 +5,7 @@ import torch
 
 from finite_calculus.cache import CacheRecord, compare_caches, record, rounding_spread
 from finite_calculus.cache.passing import passing
+from finite_calculus.cache.rounding_noise import UNITS
 from finite_calculus.models import attach, supported
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.tiny import tiny_model
@@ -163,3 +164,8 @@ def test_what_is_not_a_number_is_no_rounding(llama: Case) -> None:
     first = llama.compare(CacheRecord(llama.record.keys, tuple(values), llama.record.outputs)).first
     assert (first.layer, first.part, first.heads, first.tokens) == (2, "values", (0,), (3,))
     assert first.guess == "numbers that are none"
+
+
+@pytest.mark.parametrize("precision", sorted(UNITS))
+def test_units_are_half_a_last_place_of_one(precision: str) -> None:
+    assert UNITS[precision] == torch.finfo(getattr(torch, precision)).eps / 2
