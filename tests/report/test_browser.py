@@ -73,6 +73,9 @@ def test_a_long_table_is_drawn_as_it_scrolls_and_sorts_by_its_heads(opened: Any)
     total = opened.find_element("css selector", ".long output").text
     rows = int(total.split(" of ")[1].split()[0].replace(",", ""))
     assert drawn < 60 < rows
+    cells = "[...document.querySelectorAll('.long .row span')]"
+    cut = f"return {cells}.filter(cell => cell.scrollWidth > cell.clientWidth)"
+    assert opened.execute_script(f"{cut}.map(cell => cell.textContent)") == []
     first = "return document.querySelector('.long .row').textContent"
     before = opened.execute_script(first)
     opened.execute_script("document.querySelector('.long .view').scrollTop = 26 * 100")
