@@ -115,3 +115,10 @@ def test_a_file_without_one_of_its_tensors_is_refused(tmp_path: Path):
     path = written(tmp_path / "model.gguf", tensors)
     with pytest.raises(CheckpointError, match=r"does not hold .*model\.layers\.0\.mlp\.up_proj"):
         from_gguf.convert(path, tmp_path / "model")
+
+
+def test_a_file_that_is_cut_off_is_refused(tmp_path: Path):
+    path = written(tmp_path / "model.gguf", weights())
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="is no whole GGUF file"):
+        from_gguf.convert(path, tmp_path / "model")

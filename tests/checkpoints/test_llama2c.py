@@ -137,3 +137,14 @@ def test_a_file_without_the_header_is_refused(tmp_path: Path):
     (tmp_path / "weights").write_bytes(b"\0" * 64)
     with pytest.raises(CheckpointError, match=r"does not begin with a llama2\.c header: got Shape"):
         llama2c.convert(tmp_path / "weights", tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [(20, "too short for a llama2.c header: 20 bytes"), (2000, "is cut off or not of Shape")],
+)
+def test_a_file_that_is_cut_off_is_refused(kept: int, message: str, tmp_path: Path):
+    path = written(tmp_path / "weights", tensors(np.random.default_rng(3)))
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(CheckpointError, match=message):
+        llama2c.convert(path, tmp_path / "model")

@@ -74,3 +74,14 @@ def test_what_is_no_manifest_is_refused(path, text):
     path.with_suffix(".json").write_text(text)
     with pytest.raises(ValueError, match="manifest"):
         load_capture(path)
+
+
+def test_a_manifest_that_is_no_json_or_was_changed_is_named(path):
+    manifest = path.with_suffix(".json")
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "model": "another"}))
+    with pytest.raises(ValueError, match="that it names; it has another one"):
+        load_capture(path)
+    manifest.write_text("{")
+    with pytest.raises(ValueError, match=r"The manifest of capture\.safetensors must be JSON"):
+        load_capture(path)
