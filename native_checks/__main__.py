@@ -1,7 +1,8 @@
 """`python -m native_checks`: preflights of other code than this are made again, `--stale` lists them.
 
-Each file of `results/preflight` is of the model that it is called after. A record counts check by check, for
-the code that the checks reach; what loads a model or writes a report can change without voiding it.
+Each file of `results/preflight` is of the model that it is called after, and of the precision that follows
+its name, as in embedded-bfloat16; float32 is not named. A record counts check by check, for the code that the
+checks reach; what loads a model or writes a report can change without voiding it.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from finite_calculus.models.precision import PRECISIONS
 from native_checks.gate import code_of_checks, gate
 
 RECORDS = Path("results/preflight")
@@ -20,6 +22,12 @@ def stale(folder: Path) -> list[Path]:
     code = code_of_checks()
     files = sorted(folder.glob("*.json"))
     return [file for file in files if json.loads(file.read_text()).get("code") != code]
+
+
+def model_of(stem: str) -> tuple[str, str]:
+    """Model and precision of a record from the name of its file."""
+    name, dash, last = stem.rpartition("-")
+    return (name, last) if dash and last in PRECISIONS else (stem, "float32")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.stale:
             print(file.stem)
             continue
-        report = gate(file.stem, references=())
+        name, dtype = model_of(file.stem)
+        report = gate(name, dtype=dtype, references=())
         report.save(file)
         shut += not report.passed
         print(report.verdict(), flush=True)

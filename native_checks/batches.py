@@ -1,7 +1,7 @@
 """Checks of execution: continuation, batches, isolation of rows and prefix, three paths, dead hooks.
 
 Where the same kernels run on the same numbers, bits are compared. Where they do not, margins are
-compared within the rounding budget of one margin (`native_checks.budget`), which is first-order and
+compared within the rounding budget of one margin (`finite_calculus.models.noise`), which is first-order and
 probabilistic: nothing downstream of a write is exact, it is checked by being executed.
 """
 

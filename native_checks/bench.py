@@ -1,6 +1,8 @@
 """What the native checks share: one captured prompt, a battery of edits, and their execution."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from torch import Tensor
@@ -11,6 +13,7 @@ from finite_calculus.models import (
     Instrument,
     LayerCapture,
     LogProbability,
+    Margin,
     Odds,
     Passage,
     PassageOutcome,
@@ -19,19 +22,24 @@ from finite_calculus.models import (
 from finite_calculus.models.edits import Edits, registered_edits
 from finite_calculus.models.edits.base import attended_tokens
 from finite_calculus.models.kernels import Kernels
-from native_checks.budget import margin_budget
+from finite_calculus.models.noise import margin_budget
+from finite_calculus.models.precision import FLOAT32, computed_in_float32, precision_of
 from native_checks.replays import Replay, replays_of
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """An attached instrument with a prompt and a margin; the rest is computed on first use."""
+    """An attached instrument with a prompt and a margin; the rest is computed on first use.
+
+    `given_budget` stands in for that of the model's own precision, while it computes in float32 (`finely`).
+    """
 
     instrument: Instrument
     ids: Tensor
     answer: int
     versus: int
     batch: int
+    given_budget: float | None = None
 
     @cached_property
     def capture(self) -> Capture:
@@ -121,7 +129,25 @@ class Bench:
     @cached_property
     def budget(self) -> float:
         """Rounding of one margin, to first order and with high probability."""
-        return margin_budget(self.instrument, self.ids, self.capture.margin)
+        if self.given_budget is not None:
+            return self.given_budget
+        model, sites = self.instrument.model, self.instrument.support.sites
+        return margin_budget(model, sites, self.ids, Margin(self.answer, self.versus))
+
+    @contextmanager
+    def finely(self) -> Iterator["Bench"]:
+        """This bench, or one of the same weights computed with in float32 where that is finer."""
+        precision = precision_of(self.instrument.model.dtype)
+        if not precision.half:
+            yield self
+            return
+        budget = self.budget * FLOAT32.unit / precision.unit
+        self.instrument.forget()
+        try:
+            with computed_in_float32(self.instrument.model):
+                yield replace(self, given_budget=budget)
+        finally:
+            self.instrument.forget()
 
 
 def battery(layer: LayerCapture, donor: LayerCapture) -> list[Edits]:

@@ -95,6 +95,7 @@ def gate(
     *,
     prompt: str | None = None,
     batch: int = 8,
+    dtype: str | torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
     references: tuple[str, ...] = REFERENCES,
     quiet: bool = True,
@@ -104,14 +105,14 @@ def gate(
     `spec` is what `checkpoints.load` takes: a known name, a folder or a hub id.
     """
     # The target first: what cannot be loaded is refused before anything runs.
-    target = load(spec, device=device)
+    target = load(spec, dtype=dtype, device=device)
     origin = origin_of(target[0])
     label = spec if origin is None else origin.label
     if prompt is not None:
         require_tokenizer(*target)
     reports = {}
     for name in dict.fromkeys((*references, label)):
-        model, tokenizer = target if name == label else load(name, device=device)
+        model, tokenizer = target if name == label else load(name, dtype=dtype, device=device)
         text = prompt if name == label else None
         reports[name] = preflight(
             model, tokenizer, prompt=text, batch=batch, quiet=quiet, title=name

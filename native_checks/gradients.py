@@ -1,4 +1,8 @@
-"""The gradient at the projected write against central differences of the native margin."""
+"""The gradient at the projected write against central differences of the native margin.
+
+Margins of half precision are too coarse to be subtracted. Theirs are formed with the same weights in float32,
+one module at a time, and the gradient, which is rounded too, is held to a quarter of its own length.
+"""
 
 from contextlib import ExitStack
 from typing import Any
@@ -8,7 +12,7 @@ from torch import Tensor, nn
 
 from finite_calculus.joint import decompose
 from finite_calculus.margin import contract, project
-from finite_calculus.models import LayerCapture
+from finite_calculus.models import LayerCapture, Margin
 from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.support import Site
 from native_checks.bench import Bench
@@ -24,13 +28,14 @@ _COARSE = "a float32 difference quotient is coarser than the tolerance of a repl
 
 def gradient_matches_differences(bench: Bench) -> GateCheck:
     """⟨g, w⟩ along the gradient itself and along a random direction, at every layer."""
-    gathered = Gathered("gradient at the write")
-    for layer in bench.capture.layers:
-        gradient = layer.gradient_write.double()
-        draw = torch.Generator().manual_seed(layer.layer)
-        noise = torch.randn(gradient.shape, generator=draw, dtype=torch.float64)
-        for direction in (gradient / gradient.norm(), noise / noise.norm()):
-            _add(gathered, bench, layer, direction, torch.dot(gradient, direction))
+    gathered, layers = Gathered("gradient at the write"), bench.capture.layers
+    with bench.finely() as fine:
+        for layer in layers:
+            gradient = layer.gradient_write.double()
+            draw = torch.Generator().manual_seed(layer.layer)
+            noise = torch.randn(gradient.shape, generator=draw, dtype=torch.float64)
+            for direction in (gradient / gradient.norm(), noise / noise.norm()):
+                _add(gathered, fine, layer, direction, torch.dot(gradient, direction))
     return gathered.check(_REASON, waived=_COARSE)
 
 
@@ -41,6 +46,7 @@ def predictor_matches_differences(bench: Bench) -> GateCheck:
     what the four-cell difference of its margins is. Both are slopes; the size of a write is divided out.
     """
     gathered = Gathered("joint predictor")
+    slopes = []
     for replay in bench.replays:
         layer, change = replay.layer, replay.increments(replay.rewritten.bank)
         parts = decompose(replay.readout, change.scores, change.values)
@@ -50,7 +56,10 @@ def predictor_matches_differences(bench: Bench) -> GateCheck:
             size = write.norm()
             if float(size) > 0:
                 predicted = contract(response, weight, gradient) / size
-                _add(gathered, bench, layer, write / size, predicted)
+                slopes.append((layer, write / size, predicted))
+    with bench.finely() as fine:
+        for slope in slopes:
+            _add(gathered, fine, *slope)
     return gathered.check(_REASON, none="no joint edit changes a write", waived=_COARSE)
 
 
@@ -64,7 +73,8 @@ def _add(
     slope, error = slope_at_zero(steps, _margins_at(bench, site, moves), bench.budget)
     # A bound as large as the gradient would let anything pass.
     most = layer.gradient_write.double().norm() / 4
-    gathered.add(slope - predicted, torch.minimum(error, most), slope)
+    bound = most if layer.precision.half else torch.minimum(error, most)
+    gathered.add(slope - predicted, bound, slope)
 
 
 def slope_at_zero(steps: Tensor, margins: Tensor, budget: float) -> tuple[Tensor, Tensor]:
@@ -110,4 +120,4 @@ def _margins_at(bench: Bench, site: Site, moves: Tensor) -> Tensor:
         stack.enter_context(skipping(prompt.sites[: site.layer], below))
         stack.callback(site.projection.register_forward_hook(push).remove)
         logits = prompt.run_last(rows=rows)
-    return bench.capture.margin.of(logits.double()).cpu()
+    return Margin(bench.answer, bench.versus).of(logits.double()).cpu()

@@ -18,7 +18,7 @@ from finite_calculus.joint import (
     value_response,
 )
 from finite_calculus.models import LayerBank
-from finite_calculus.models.bounds import log_weight_error
+from finite_calculus.models.bounds import log_weight_error, stored_weight_error
 from finite_calculus.response import probability_change
 from finite_calculus.spans import prepare_spans, read_bank
 from finite_calculus.sparse import prepare
@@ -81,11 +81,15 @@ def weights_renormalise(bench: Bench) -> GateCheck:
 
 
 def _weight_rounding(replay: Replay, cell: Cell) -> Tensor:
-    """p·(e^{L_j + max L} − 1): a weight is off by L_j, their sum by the largest and by its own roundings."""
+    """p·(e^{L_j + max L} − 1): a weight is off by L_j, their sum by the largest and by its own roundings.
+
+    In half precision it is then stored.
+    """
     readout = replay.layer.readout(cell.bank)
     own = log_weight_error(replay.layer, cell.bank, kernels=replay.kernels)
     summed = own.amax(-1, keepdim=True) + 2 * readout.keys * torch.finfo(torch.float32).eps
-    return readout.probs * torch.expm1(own + summed) + torch.finfo(torch.float32).smallest_normal
+    moved = readout.probs * torch.expm1(own + summed) + torch.finfo(torch.float32).smallest_normal
+    return moved + stored_weight_error(replay.layer, readout.probs + moved)
 
 
 def leading_term_matches_cells(bench: Bench) -> GateCheck:

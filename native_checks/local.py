@@ -1,6 +1,6 @@
 """Local checks: captured attention replayed in float64, and edits predicted against executed.
 
-Each bound comes from the running error analysis of the float32 computation on the very tensors that the
+Each bound comes from the running error analysis of the native computation on the very tensors that the
 model used; it holds for every order of summation that probes of the same products revealed. Beside each
 sure bound stands a probable one, exceeded with probability `DOUBT` per number if roundings are independent:
 to exceed it is a warning.
@@ -26,12 +26,12 @@ from finite_calculus.models.bounds import query_error
 from finite_calculus.models.edits import Edits
 from finite_calculus.models.probe import keys_at
 from finite_calculus.models.projections import affine_query
+from finite_calculus.models.sum_order import half_place
 from finite_calculus.positional import key_shift_scores
 from finite_calculus.rotary import displacement, rotate
 from native_checks.bench import Bench
 from native_checks.records import GateCheck, Gathered, compared, counted
 
-_UNIT = torch.finfo(torch.float32).eps / 2
 _TINY = torch.finfo(torch.float64).tiny
 
 
@@ -215,14 +215,23 @@ def gradients_relate(bench: Bench) -> GateCheck:
         apart.append((exact - layer.gradient_output.double()).reshape(-1))
         reference.append(exact.reshape(-1))
         size = head_gradient(weight.abs(), gradient.abs())
-        bound.append((weight.shape[-1] + 2) * _UNIT * size.reshape(-1))
+        bound.append(_product_error(layer, exact, size, weight.shape[-1]).reshape(-1))
     return compared(
         "gradient at y",
         torch.cat(apart),
         torch.cat(bound),
         torch.cat(reference),
-        "one float32 matrix product: n·u·Σ|W_o||g|",
+        "one matrix product, summed in float32: n·u·Σ|W_o||g|, and stored in the model's precision",
     )
+
+
+def _product_error(
+    layer: LayerCapture, exact: torch.Tensor, size: torch.Tensor, terms: int
+) -> torch.Tensor:
+    """Roundings of W_o·g: of the sum, in any order, and of storing it with fewer digits."""
+    precision = layer.precision
+    summed = (terms + 2) * precision.summing.unit * size
+    return summed + half_place(exact.abs() + summed, precision) if precision.half else summed
 
 
 def _write(layer: LayerCapture) -> torch.Tensor:

@@ -19,7 +19,7 @@ from finite_calculus.effective import (
 )
 from finite_calculus.margin import norm
 from finite_calculus.models import LayerBank, head_features
-from finite_calculus.models.bounds import log_weight_error
+from finite_calculus.models.bounds import log_weight_error, stored_weight_error
 from finite_calculus.models.features import head_rotary
 from finite_calculus.models.projections import affine_query
 from finite_calculus.models.query_bounds import query_error
@@ -104,8 +104,10 @@ def requested_ratios_are_native(bench: Bench) -> GateCheck:
         if pairs is None:
             continue
         delta, wanted, left_over = _control(replay, pairs)
+        layer = replay.layer
         bank = replace(
-            replay.layer.bank(), query=(replay.layer.query.double() + delta).to(torch.float32)
+            layer.bank(),
+            query=layer.precision.round((layer.query.double() + delta).to(layer.query.dtype)),
         )
         cell = replay.cell(bank)
         heads = torch.arange(replay.layer.heads).unsqueeze(-1)
@@ -159,8 +161,11 @@ def _ratio_rounding(replay: Replay, bank: LayerBank, delta: Tensor, pairs: Tenso
     total = torch.zeros(pairs.shape[:2], dtype=torch.float64)
     for each in (layer.bank(), bank):
         error = log_weight_error(layer, each, kernels=replay.kernels)
+        probs = layer.readout(each).probs
+        kept = stored_weight_error(layer, probs * torch.exp(error)) * torch.exp(error) / probs
+        error = error - torch.log1p(-kept.clamp(max=1))
         total = total + error[heads, pairs[..., 0]] + error[heads, pairs[..., 1]]
     keys = layer.keys.double().repeat_interleave(layer.heads // layer.keys.shape[0], 0)
     apart = keys[heads, pairs[..., 0]] - keys[heads, pairs[..., 1]]
-    off = half_place(bank.query.double().abs())
+    off = half_place(bank.query.double().abs(), layer.precision)
     return total + (apart.abs() * off.unsqueeze(-2)).sum(-1) * abs(layer.scaling)

@@ -3,7 +3,7 @@
 The module's eager attention, as the library defines it, gets the tensors that it got for the last token, in
 one row, with a bank's edits written into them; its y goes through the module's own output projection.
 Nothing else of the model runs, so that a cell costs one readout, and every cell of a layer shares the
-tensors that were not edited. Bounds on what float32 does to a cell are those of `finite_calculus.models`.
+tensors that were not edited. Bounds on what rounding does to a cell are those of `finite_calculus.models`.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,8 @@ from finite_calculus.models.baseline import batch_baseline
 from finite_calculus.models.edits.base import replace_columns
 from finite_calculus.models.execute import apply_bank, writable
 from finite_calculus.models.kernels import Kernels
-from finite_calculus.models.layer import repeat_groups
+from finite_calculus.models.layer import head_products, repeat_groups
+from finite_calculus.models.precision import FLOAT64, widened
 from finite_calculus.models.predict import Increments, increments
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
@@ -90,7 +91,7 @@ class Replay:
                 self.site.module, call.query, call.key, call.value, call.mask, **call.options
             )
             o = self.site.projection(y[:, -1:].reshape(1, 1, -1))
-        output = y[0, -1].reshape(self.layer.heads, -1).cpu()
+        output = widened(y[0, -1].reshape(self.layer.heads, -1).cpu())
         error = local_error(self.layer, bank, kernels=self.kernels, executed=output)
         return Cell(
             bank,
@@ -104,10 +105,10 @@ class Replay:
     def moved(
         self, columns: Tensor, *, keys: Tensor | None = None, values: Tensor | None = None
     ) -> LayerBank:
-        """The bank with float64 keys or values at some columns, rounded once to float32."""
+        """The bank with float64 keys or values at some columns, rounded once as the model holds them."""
 
         def rounded(tensor: Tensor | None, like: Tensor) -> Tensor | None:
-            return None if tensor is None else tensor.to(like.dtype)
+            return None if tensor is None else self.layer.precision.round(tensor.to(like.dtype))
 
         layer = self.layer
         return replace_columns(
@@ -142,11 +143,17 @@ class Replay:
         return increments(self.layer, bank)
 
     def key_rounding(self, bank: LayerBank) -> Float[Tensor, "heads keys"]:
-        """What rounding the edited keys to float32 may do to each score: Σ|q|·half a place of k'."""
-        places = half_place(bank.keys.double().abs()) * bank.changed.unsqueeze(-1)
+        """What rounding the edited keys may do to each score: Σ|q|·half a place of k'."""
+        places = half_place(
+            bank.keys.double().abs(), self.layer.precision
+        ) * bank.changed.unsqueeze(-1)
         per_head = places.repeat_interleave(self.layer.heads // places.shape[0], 0)
-        size = self.layer.query.double().abs().unsqueeze(-2) * per_head
-        return size.sum(-1) * abs(self.layer.scaling)
+        query, keys = self.layer.query.double().abs(), bank.keys.double().abs()
+        rounded = (query.unsqueeze(-2) * per_head).sum(-1)
+        # Of a float64 model the algebra beside it rounds as much.
+        width = keys.shape[-1]
+        algebra = (width + 8) * FLOAT64.unit * head_products(query, keys)
+        return (rounded + algebra) * abs(self.layer.scaling)
 
 
 def replays_of(

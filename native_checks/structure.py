@@ -49,16 +49,24 @@ def attention_is_causal(bench: Bench) -> GateCheck:
     return counted("attention is causal", changed, "earlier tokens that see a later one")
 
 
-def arithmetic_is_float32(bench: Bench) -> GateCheck:
-    """No reduced-precision matrix products (TF32, bfloat16) stand in for float32."""
+def arithmetic_is_stated(bench: Bench) -> GateCheck:
+    """No setting makes products less precise than the model's weights say, or sums than float32."""
+    products = torch.backends.cuda.matmul
+    device = bench.ids.device.type
     reduced = [
         torch.get_float32_matmul_precision() != "highest",
-        torch.cuda.is_available() and torch.backends.cuda.matmul.allow_tf32,
-        torch.is_autocast_enabled(),
+        torch.is_autocast_enabled(device),
+        *(
+            device == "cuda" and getattr(products, setting, False)
+            for setting in (
+                "allow_tf32",
+                "allow_fp16_accumulation",
+                "allow_fp16_reduced_precision_reduction",
+                "allow_bf16_reduced_precision_reduction",
+            )
+        ),
     ]
-    return counted(
-        "arithmetic is float32", sum(reduced), "settings that replace float32 products by others"
-    )
+    return counted("arithmetic is as stated", sum(reduced), "settings that make products coarser")
 
 
 def _has_experts(bench: Bench) -> bool:

@@ -22,11 +22,12 @@ from transformers import PreTrainedModel
 from finite_calculus.cache.passing import passing
 from finite_calculus.cache.records import PARTS, CacheRecord, record
 from finite_calculus.models import supported
+from finite_calculus.models.precision import PRECISIONS, computed_in_float32
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.support import Site
 
 # Half a last place of one rounding in each precision.
-UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+UNITS = {name: precision.coarsest.unit for name, precision in PRECISIONS.items()}
 # Noise is so many times the rounding of float32: far above the run's own, far below what bends.
 _FACTOR = 256.0
 # Roundings of a norm, and of the exponentials and quotients of a softmax, each relative to its result.
@@ -49,13 +50,19 @@ class Spread:
 def rounding_spread(
     model: PreTrainedModel, ids: Sequence[int] | Tensor, *, probes: int = 8, seed: int = 0
 ) -> Spread:
-    """The spread of a prompt's cache under rounding, from so many noisy runs."""
+    """The spread of a prompt's cache under rounding, from so many noisy runs, in float32 at least."""
+    with computed_in_float32(model):
+        return _spread(model, ids, probes, torch.Generator().manual_seed(seed))
+
+
+def _spread(
+    model: PreTrainedModel, ids: Sequence[int] | Tensor, probes: int, draw: torch.Generator
+) -> Spread:
     ordinary = record(model, ids)
     squares: dict[str, list[Tensor]] = {
         name: [torch.zeros(x.shape[:2], dtype=torch.float64) for x in ordinary.part(name) or ()]
         for name in PARTS
     }
-    draw = torch.Generator().manual_seed(seed)
     for _ in range(probes):
         noisy = _noisy_record(model, ids, draw)
         for name in PARTS:

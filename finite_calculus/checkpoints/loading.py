@@ -34,12 +34,13 @@ from finite_calculus.checkpoints.origin import Origin, set_origin
 from finite_calculus.checkpoints.registry import Checkpoint, Embedded, Hub, Packaged, Random
 from finite_calculus.checkpoints.spec import Folder, HubModel, resolve
 from finite_calculus.checkpoints.status import packaged_directory
+from finite_calculus.models.precision import cast_weights, precision_of
 
 
 def load(
     spec: str | os.PathLike[str],
     *,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | str = torch.float32,
     device: str | torch.device = "cpu",
     cache: Path | str | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
@@ -47,10 +48,12 @@ def load(
 
     What is not here is fetched first. Files of a known name and of the hub are verified against their
     hashes on every load; a folder is taken as it is. Only safetensors and GGUF are read, and no code of
-    a repository is run. A folder or repository without a tokenizer gives None for it.
+    a repository is run. `dtype` may be named, as in "bfloat16"; rotary frequencies stay float32, as
+    transformers keeps them. A folder or repository without a tokenizer gives None for it.
     """
     source = resolve(spec)
     _require_device(device)
+    dtype = precision_of(dtype).dtype
     with _no_progress_bars():
         if isinstance(source, Checkpoint):
             model, tokenizer = _opened(source, dtype, cache)
@@ -65,8 +68,8 @@ def load(
             origin = Origin("hub", source.repository, source.repository, snapshot.commit)
             model, tokenizer = _from_folder(snapshot.folder, dtype, origin.label)
     set_origin(model, origin)
-    model.to(device=device, dtype=dtype)
-    return model.eval().requires_grad_(False), tokenizer
+    model.to(device=device)
+    return cast_weights(model, dtype).eval().requires_grad_(False), tokenizer
 
 
 def _origin_of_known(known: Checkpoint) -> Origin:

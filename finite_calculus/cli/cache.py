@@ -13,6 +13,7 @@ from finite_calculus.cli.guide import CACHE
 from finite_calculus.cli.options import (
     Chat,
     Device,
+    Dtype,
     JsonFile,
     Layers,
     Model,
@@ -89,6 +90,7 @@ def evict(
     generate: Generate = 0,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Evict cache entries while the last queries' writes stay within a distortion budget.
@@ -106,7 +108,17 @@ def evict(
     from finite_calculus.search.specs import parse_numbers
 
     question = Question(
-        model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
+        model,
+        prompt,
+        prompt_file,
+        chat,
+        answer,
+        versus,
+        layers,
+        device,
+        quiet,
+        json_file,
+        dtype=dtype,
     )
     if budget is None and count is None and fraction is None:
         budget = 0.01
@@ -197,6 +209,7 @@ def restore(
     generate: Generate = 0,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Quantise the prefix of a layer and restore the entries whose exact benefit is largest.
@@ -211,7 +224,17 @@ def restore(
     from finite_calculus.cache import execute_repairs, restore as repair
 
     question = Question(
-        model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
+        model,
+        prompt,
+        prompt_file,
+        chat,
+        answer,
+        versus,
+        layers,
+        device,
+        quiet,
+        json_file,
+        dtype=dtype,
     )
     if policy is not None:
         if (bits, count, method) != (4, 4, "exact"):

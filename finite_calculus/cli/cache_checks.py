@@ -12,6 +12,7 @@ from finite_calculus.cli.guide import CACHE
 from finite_calculus.cli.options import (
     Chat,
     Device,
+    Dtype,
     JsonFile,
     Layers,
     Model,
@@ -73,6 +74,7 @@ def kv_error(
     layers: Layers = "all",
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """What a transform of the stored keys and values does to every layer and head, heaviest first.
@@ -92,7 +94,17 @@ def kv_error(
 
     function = or_refuse(lambda: named_transform(transform))
     question = Question(
-        model, prompt, prompt_file, chat, answer, versus, layers, device, quiet, json_file
+        model,
+        prompt,
+        prompt_file,
+        chat,
+        answer,
+        versus,
+        layers,
+        device,
+        quiet,
+        json_file,
+        dtype=dtype,
     )
     with captured(question) as (instrument, capture):
         numbers = [layer.layer for layer in capture.layers]
@@ -149,13 +161,15 @@ def compare_cache(
         int | None, typer.Option(min=1, help="Compare with a prefill in such chunks.")
     ] = None,
     precision: Annotated[
-        str, typer.Option(help="What the runs computed in: float32, float16 or bfloat16.")
-    ] = "float32",
+        str | None,
+        typer.Option(help="What the runs of files computed in; what --dtype says unless given."),
+    ] = None,
     save_run: Annotated[
         Path | None, typer.Option(help="Write this model's own run as safetensors.")
     ] = None,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Two caches of one prompt: rounding, or the layer and head where a fault is first seen.
@@ -172,10 +186,10 @@ def compare_cache(
     from finite_calculus.models.margins import prompt_ids
 
     question = Question(
-        model, prompt, prompt_file, chat, None, None, "all", device, quiet, json_file
+        model, prompt, prompt_file, chat, None, None, "all", device, quiet, json_file, dtype=dtype
     )
     text = prompt_text(question)
-    loaded, tokens = or_refuse(lambda: load(model, device=device))
+    loaded, tokens = or_refuse(lambda: load(model, dtype=dtype, device=device))
     tokenizer = or_refuse(lambda: require_tokenizer(loaded, tokens))
     text = or_refuse(lambda: in_chat(question, tokenizer, text))
     size = loaded.config.get_text_config(decoder=True).vocab_size
@@ -191,7 +205,9 @@ def compare_cache(
             if other is None
             else CacheRecord.load(other)
         )
-        return compare_caches(first, second, rounding_spread(loaded, ids), precision=precision)
+        return compare_caches(
+            first, second, rounding_spread(loaded, ids), precision=precision or dtype
+        )
 
     comparison = or_refuse(compared)
     lines: list[list[str]] = [

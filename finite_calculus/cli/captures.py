@@ -10,6 +10,7 @@ from finite_calculus.cli.guide import MODELS
 from finite_calculus.cli.options import (
     Chat,
     Device,
+    Dtype,
     JsonFile,
     Layers,
     Model,
@@ -41,6 +42,7 @@ def capture(
     ] = 0,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Capture every prompt of a file: one forward and one backward pass each, saved with its sha256.
@@ -53,6 +55,17 @@ def capture(
     from finite_calculus.cli.many import capture_prompts
 
     question = Question(
-        model, None, None, chat, answer, versus, layers, device, quiet, json_file, curvature
+        model,
+        None,
+        None,
+        chat,
+        answer,
+        versus,
+        layers,
+        device,
+        quiet,
+        json_file,
+        curvature,
+        dtype=dtype,
     )
     capture_prompts(question, prompts, out)

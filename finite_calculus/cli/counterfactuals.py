@@ -14,7 +14,7 @@ from finite_calculus.cli.question import (
     show,
     sides,
 )
-from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells, row_entry, show_rows
+from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells, resolved, row_entry, show_rows
 
 if TYPE_CHECKING:
     from finite_calculus.models import (
@@ -105,6 +105,7 @@ def run_passage(
 ) -> "tuple[Passage, list[PassageRow]]":
     """Each edit on its own, seen by several queries."""
     from finite_calculus.models import local_check
+    from finite_calculus.models.precision import precision_of
 
     passage = instrument.passage(
         question.text,
@@ -113,7 +114,7 @@ def run_passage(
         layers=layers,
     )
     edits = parsed(asked.edits, len(passage.ids), instrument, question)
-    rows = []
+    rows, smooth = [], not precision_of(instrument.model.dtype).half
     for text, edit, outcome in zip(
         asked.edits,
         edits,
@@ -121,7 +122,7 @@ def run_passage(
         strict=True,
     ):
         predicted = passage.predict(edit).effect
-        second = predicted + instrument.second_order(passage, edit)
+        second = predicted + instrument.second_order(passage, edit) if smooth else None
         local = [local_check(edit, query) for query in outcome.queries]
         rows.append(PassageRow(text, edit.layer, edit.tokens, predicted, second, outcome, local))
     return passage, rows
@@ -129,13 +130,16 @@ def run_passage(
 
 @dataclass(frozen=True, eq=False)
 class PassageRow:
-    """An edit of a passage: predicted to first and second order, executed, and each query's local check."""
+    """An edit of a passage: predicted to first and second order, executed, and each query's local check.
+
+    There is no second order in half precision.
+    """
 
     edit: str
     layer: int
     tokens: tuple[int, ...]
     predicted: float
-    second: float
+    second: float | None
     outcome: "PassageOutcome"
     local: "list[LocalCheck]"
 
@@ -163,14 +167,19 @@ def parsed(
 def _each(question: Question, asked: Asked) -> None:
     with captured(question) as (instrument, capture):
         table, done = or_refuse(lambda: run_each(instrument, question, capture, asked))
+        floor = instrument.noise_floor(capture)
     print(headline(question, capture))
     by_row = {item.row.index: item for item in done}
-    show_rows(f"{len(done)} executed", table.rows(), by_row, names=list(asked.edits))
+    show_rows(f"{len(done)} executed", table.rows(), by_row, names=list(asked.edits), floor=floor)
     rows = [
         row_entry(row, by_row) | {"edit": text}
         for row, text in zip(table.rows(), asked.edits, strict=True)
     ]
-    save_json(question.json_file, described(question, capture, objective="margin", rows=rows))
+    tell_floor(question, [item.effect for item in done], floor)
+    save_json(
+        question.json_file,
+        described(question, capture, objective="margin", noise_floor=floor, rows=rows),
+    )
 
 
 def _together(question: Question, asked: Asked) -> None:
@@ -178,23 +187,30 @@ def _together(question: Question, asked: Asked) -> None:
         layers, predicted, outcome = or_refuse(
             lambda: run_together(instrument, question, capture, asked)
         )
+        floor = instrument.noise_floor(capture)
     print(headline(question, capture))
     # The second order is there with --curvature; `cross` is the part of it between layers.
     bent = (
         {} if predicted.second is None else {"second": predicted.second, "cross": predicted.cross}
     )
-    figures = {"predicted": predicted.effect, **bent, "executed": outcome.effect}
+    figures = {"predicted": predicted.effect, **bent}
     cells = [" ".join(map(str, layers)), *(f"{figure:+.4f}" for figure in figures.values())]
-    show(f"{len(asked.edits)} edits at once", ["layers", *figures], [cells])
+    cells.append(resolved(outcome.effect, floor))
+    show(f"{len(asked.edits)} edits at once", ["layers", *figures, "executed"], [cells])
     result = {"edits": asked.edits, "layers_edited": layers, "effect": predicted.effect, **bent}
     result |= {"executed": outcome.effect, "margin": outcome.margin}
-    save_json(question.json_file, described(question, capture, objective="margin", together=result))
+    tell_floor(question, [outcome.effect], floor)
+    save_json(
+        question.json_file,
+        described(question, capture, objective="margin", noise_floor=floor, together=result),
+    )
 
 
 def _passage(question: Question, asked: Asked) -> None:
     with attached(question) as (instrument, layers):
         question.say("capturing: the prefix, the queries that are read and one backward pass ...")
         passage, done = or_refuse(lambda: run_passage(instrument, question, layers, asked))
+        floor = instrument.noise_floor(passage)
     first, last = passage.readers.start, passage.readers.stop - 1
     print(
         f"{question.label}, {len(passage.ids)} tokens, {asked.objective} = {passage.baseline:+.4f}; edits "
@@ -203,7 +219,9 @@ def _passage(question: Question, asked: Asked) -> None:
     columns = ["edit", "predicted", "second", "executed", *LOCAL_COLUMNS]
     shown, rows = [], []
     for row in done:
-        numbers = [f"{x:+.4f}" for x in (row.predicted, row.second, row.outcome.effect)]
+        second = "" if row.second is None else f"{row.second:+.4f}"
+        effect = resolved(row.outcome.effect, floor)
+        numbers = [f"{row.predicted:+.4f}", second, effect]
         worst = max(row.local, key=lambda check: check.error / max(check.bound, 1e-300))
         shown.append([row.edit, *numbers, *local_cells(worst)])
         executed: dict[str, Any] = {"effect": row.outcome.effect, "value": row.outcome.value}
@@ -212,11 +230,29 @@ def _passage(question: Question, asked: Asked) -> None:
             {"edit": row.edit, "effect": row.predicted, "second": row.second, "executed": executed}
         )
     show(f"{len(rows)} executed", columns, shown)
+    tell_floor(question, [row.outcome.effect for row in done], floor)
     readers = [first, last]
     save_json(
         question.json_file,
-        described(question, passage, objective=asked.objective, readers=readers, rows=rows),
+        described(
+            question,
+            passage,
+            objective=asked.objective,
+            readers=readers,
+            noise_floor=floor,
+            rows=rows,
+        ),
     )
+
+
+def tell_floor(question: Question, effects: list[float], floor: float) -> None:
+    """Say how many effects are not resolved, if any is not."""
+    below = sum(abs(effect) < floor for effect in effects)
+    if below:
+        print(
+            f"{below} of {len(effects)} executed effects are not resolved: {question.dtype} alone may make "
+            f"{floor:.2g}"
+        )
 
 
 def _objective(instrument: "Instrument", question: Question, name: str) -> Any:

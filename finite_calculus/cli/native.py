@@ -7,7 +7,7 @@ import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.guide import DONE, MODELS, SHUT
-from finite_calculus.cli.options import Device, JsonFile, ModelArgument, Quiet
+from finite_calculus.cli.options import Device, Dtype, JsonFile, ModelArgument, Quiet
 from finite_calculus.cli.outputs import save_json, writable
 from finite_calculus.cli.question import or_refuse
 
@@ -39,6 +39,7 @@ def preflight(
     ] = None,
     batch: Annotated[int, typer.Option(min=2, help="Rows of the executed batches.")] = 8,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     transform: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +64,8 @@ def preflight(
 
     The checks run on a tiny random Qwen2, on a tiny random Llama and on MODEL: captured tensors are
     replayed in float64, edits are executed on independent paths, caches and rows are checked for leaks,
-    and each figure is held to a derived float32 bound beside the paper's tolerance. Exit code 3 and the
+    and each figure is held to a bound derived for the model's precision; float32 has to keep the paper's
+    tolerance too. Exit code 3 and the
     names of the checks if the gate is shut; a model that the instrument cannot measure shuts it with
     the reason. The records hold a fingerprint with the hash of the weights and where they came from.
 
@@ -76,11 +78,17 @@ def preflight(
     from native_checks.gate import REFERENCES, gate
 
     if transform is not None:
-        _transform_preflight(model, prompt, device, transform, allow, json_file, junit)
+        _transform_preflight(model, prompt, device, dtype, transform, allow, json_file, junit)
     references = () if only_target else REFERENCES
     try:
         report = gate(
-            model, prompt=prompt, batch=batch, device=device, references=references, quiet=quiet
+            model,
+            prompt=prompt,
+            batch=batch,
+            dtype=dtype,
+            device=device,
+            references=references,
+            quiet=quiet,
         )
     except (CheckpointError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
@@ -95,6 +103,7 @@ def _transform_preflight(
     model: str,
     prompt: str | None,
     device: str,
+    dtype: str,
     name: str,
     allow: float | None,
     json_file: Path | None,
@@ -107,7 +116,7 @@ def _transform_preflight(
     from finite_calculus.checkpoints import load
     from finite_calculus.models.margins import prompt_ids
 
-    loaded, tokenizer = or_refuse(lambda: load(model, device=device))
+    loaded, tokenizer = or_refuse(lambda: load(model, dtype=dtype, device=device))
     size = loaded.config.get_text_config(decoder=True).vocab_size
     draw = torch.Generator().manual_seed(0)
     text = torch.randint(size, (24,), generator=draw) if prompt is None else prompt

@@ -36,6 +36,24 @@ ModelArgument = Annotated[str, typer.Argument(help=_MODEL, callback=_model)]
 Device = Annotated[
     str, typer.Option(help="torch device; only cpu has been tested.", callback=_device)
 ]
+# As `finite_calculus.models.precision` knows them; torch is too slow to import for a word of help.
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def _known_dtype(name: str) -> str:
+    if name not in DTYPES:
+        raise typer.BadParameter(f"must be one of {', '.join(DTYPES)}; got {name!r}.")
+    return name
+
+
+Dtype = Annotated[
+    str,
+    typer.Option(
+        help="What the model computes in; half precision takes half of the memory.",
+        metavar="|".join(DTYPES),
+        callback=_known_dtype,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the results.")]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the results to this file.", callback=writable)

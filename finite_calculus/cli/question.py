@@ -45,6 +45,7 @@ class Question:
     quiet: bool
     json_file: Path | None
     curvature: int = 0
+    dtype: str = "float32"
     recorded: bool = False
     origin: "Origin | None" = field(default=None, init=False)
     fingerprint: dict[str, str] = field(default_factory=dict, init=False)
@@ -68,7 +69,9 @@ def opened(question: Question) -> "Iterator[tuple[Instrument, tuple[int, ...]]]"
     from finite_calculus.models import attach
 
     question.say(f"loading {question.model} ...")
-    model, loaded = or_refuse(lambda: load(question.model, device=question.device))
+    model, loaded = or_refuse(
+        lambda: load(question.model, dtype=question.dtype, device=question.device)
+    )
     tokenizer = or_refuse(lambda: require_tokenizer(model, loaded))
     question.origin = origin_of(model)
     if question.json_file is not None or question.recorded:

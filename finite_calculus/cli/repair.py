@@ -7,7 +7,7 @@ import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.guide import MODELS
-from finite_calculus.cli.options import Device, JsonFile, Model, Quiet
+from finite_calculus.cli.options import Device, Dtype, JsonFile, Model, Quiet
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import or_refuse, show
 
@@ -23,6 +23,7 @@ def repair(
     tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 32,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Repair a generated answer by one attention edit, ranked towards a target that the case supplies.
@@ -44,7 +45,7 @@ def repair(
     case = or_refuse(lambda: read_case(case_file))
     if not quiet:
         print(f"loading {model} ...", flush=True)
-    loaded, given = or_refuse(lambda: load(model, device=device))
+    loaded, given = or_refuse(lambda: load(model, dtype=dtype, device=device))
     tokenizer = or_refuse(lambda: require_tokenizer(loaded, given))
     settings = RepairSettings(model=model, tries=tries, tokens=tokens)
     context = int(loaded.config.get_text_config(decoder=True).max_position_embeddings)

@@ -98,8 +98,11 @@ def show_rows(
     names: list[str] | None = None,
     *,
     table: "ScoreTable | None" = None,
+    floor: float = 0.0,
 ) -> None:
     """A table of predictions, beside what was executed of them; `names` stand for the kinds of edits.
+
+    Effects below the noise `floor` stand in brackets.
 
     With a calibrated `table`, effects that its sample executed are shown too, without a local check.
     """
@@ -129,11 +132,16 @@ def show_rows(
         item = done.get(row.index)
         effect = sample.get(row.index) if item is None else item.effect
         if done or sample:
-            line.append("" if effect is None else f"{effect:+.4f}")
+            line.append("" if effect is None else resolved(effect, floor))
         if done:
             line += local_cells(None if item is None else item.local)
         shown.append(line)
     show(title, columns, shown)
+
+
+def resolved(effect: float, floor: float) -> str:
+    """An executed effect, in brackets where rounding alone may have made it."""
+    return f"({effect:+.4f})" if abs(effect) < floor else f"{effect:+.4f}"
 
 
 def local_cells(check: "LocalCheck | None") -> list[str]:

@@ -12,6 +12,7 @@ from finite_calculus.cli.options import (
     Chat,
     Curvature,
     Device,
+    Dtype,
     JsonFile,
     Layers,
     Model,
@@ -70,7 +71,13 @@ def score(
     certify: Annotated[
         bool, typer.Option(help="Certify signs and order of the local scores.")
     ] = True,
-    curvature: Curvature = 8,
+    curvature: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Predict to second order, along so many directions; 8, or 0 in half precision.",
+        ),
+    ] = None,
     sample: Annotated[
         bool,
         typer.Option(help="Execute a sample of the candidates, to say which predictions to trust."),
@@ -78,6 +85,7 @@ def score(
     single: Annotated[bool, typer.Option("--float32", help="Score in float32.")] = False,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Score every candidate edit of a prompt from one capture and one backward pass, and rank them.
@@ -108,6 +116,8 @@ def score(
         sample=sample,
         single=single,
     )
+    if curvature is None:
+        curvature = 0 if dtype in ("bfloat16", "float16") else 8
     question = Question(
         model,
         prompt,
@@ -120,6 +130,7 @@ def score(
         quiet,
         json_file,
         curvature,
+        dtype=dtype,
     )
     if prompts is not None:
         from finite_calculus.cli.many import score_prompts
@@ -192,6 +203,7 @@ def execute(
     curvature: Curvature = 0,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Execute edits on the model and show predicted effect, executed effect and local error.
@@ -210,7 +222,18 @@ def execute(
     from finite_calculus.cli import counterfactuals
 
     question = Question(
-        model, prompt, prompt_file, chat, answer, versus, "all", device, quiet, json_file, curvature
+        model,
+        prompt,
+        prompt_file,
+        chat,
+        answer,
+        versus,
+        "all",
+        device,
+        quiet,
+        json_file,
+        curvature,
+        dtype=dtype,
     )
     asked = counterfactuals.Asked(tuple(edit or ()), objective, readers, together)
     if prompts is not None:

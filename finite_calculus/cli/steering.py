@@ -12,6 +12,7 @@ from finite_calculus.cli.options import (
     Answer,
     Chat,
     Device,
+    Dtype,
     JsonFile,
     Model,
     Prompt,
@@ -50,6 +51,7 @@ def steer(
     chat: Chat = False,
     json_file: JsonFile = None,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Solve requested attention ratios for the smallest edit of a head's query input, and execute it.
@@ -66,7 +68,17 @@ def steer(
     from finite_calculus.search.specs import parse_numbers, parse_request
 
     question = Question(
-        model, prompt, prompt_file, chat, answer, versus, str(layer), device, quiet, json_file
+        model,
+        prompt,
+        prompt_file,
+        chat,
+        answer,
+        versus,
+        str(layer),
+        device,
+        quiet,
+        json_file,
+        dtype=dtype,
     )
     with captured(question) as (instrument, capture):
         limit = len(capture.ids)

@@ -23,10 +23,12 @@ from finite_calculus.models.generate import installed_edits, installed_rows
 from finite_calculus.models.install import Installation, check_installed
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import margin, prompt_ids
+from finite_calculus.models.noise import noise_floor
 from finite_calculus.models.objectives import LogProbability, as_objective, log_probability
 from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.passage import Passage, second_order, take_passage
 from finite_calculus.models.passage_runs import PassageOutcome, execute_passage
+from finite_calculus.models.precision import widened
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
@@ -203,6 +205,22 @@ class Instrument:
         _check_same_model(capture.layers, prompt.prefix)
         return second_terms(prompt, capture.margin, writes)
 
+    def noise_floor(self, asked: Capture | Passage) -> float:
+        """What rounding alone may make of an executed effect: one below it is not resolved.
+
+        To first order, and exceeded with probability `noise.FLOOR_DOUBT` if roundings are independent. One
+        more pass with a graph; the prefix is shared by an edited row and its control, and adds nothing.
+        """
+        if isinstance(asked, Capture):
+            return noise_floor(self.prompt(asked.ids), lambda logits: asked.margin.of(logits[-1]))
+        objective = asked.objective
+
+        def value(logits: Tensor) -> Tensor:
+            read = logits[-objective.queries :].double()
+            return objective.of(read, read.detach())
+
+        return noise_floor(self.prompt(asked.ids, queries=asked.ids.shape[0] - asked.start), value)
+
     def installed(
         self, capture: Capture, edits: Edit | Sequence[Edit]
     ) -> AbstractContextManager[None]:
@@ -297,7 +315,8 @@ def _check_same_model(layers: Sequence[LayerCapture], prefix: Prefix) -> None:
     """Require that a capture, perhaps loaded from a file, belongs to the attached model."""
     for layer in layers:
         stored = prefix.layers[layer.layer].keys if layer.layer < len(prefix.layers) else None
-        if stored is None or not torch.equal(stored[0].cpu(), layer.keys[:, : -prefix.queries]):
+        own = layer.keys[:, : -prefix.queries]
+        if stored is None or not torch.equal(widened(stored[0].cpu()), own):
             raise ValueError(
                 f"`capture` must come from the attached model; the keys of layer {layer.layer} are "
                 f"not those that it computes. Capture again with this model."

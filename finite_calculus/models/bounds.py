@@ -1,7 +1,8 @@
-"""Derived bounds on what native float32 attention may differ by from exact arithmetic.
+"""Derived bounds on what native attention may differ by from exact arithmetic, in the precision of its model.
 
-The float32 computation is followed stage by stage on exact values: scores, softmax, mixture, projection.
-Each rounding is charged half a last place of the number that it rounds. Sums are charged for the orders that
+The computation is followed stage by stage on exact values: scores, softmax, mixture, projection.
+Each rounding is charged half a last place of the number that it rounds, in the precision in which that is
+stored or summed (`finite_calculus.models.precision`). Sums are charged for the orders that
 probes revealed (`finite_calculus.models.kernels`), for every order where none is known, and every elementary
 function its budget. Two bounds come out: a sure one, which adds all roundings up, and a probable one, which
 adds their squares and is exceeded with probability `DOUBT` per number if roundings are independent and
@@ -30,6 +31,7 @@ from finite_calculus.models.layer import (
     head_products,
     repeat_groups,
 )
+from finite_calculus.models.precision import FLOAT32
 from finite_calculus.models.query_bounds import (
     query_error as query_error,
     rotation_error as rotation_error,
@@ -41,6 +43,7 @@ from finite_calculus.models.sum_order import (
     Spread,
     any_order_spread,
     half_place,
+    stored,
     sum_spread,
 )
 from finite_calculus.readout import Readout
@@ -55,7 +58,7 @@ _MOST_TERMS = 2**25
 
 @dataclass(frozen=True, eq=False)
 class LocalError:
-    """Bounds on the float32 error of y and of the projected write, entry by entry: sure and probable."""
+    """Bounds on the native error of y and of the projected write, entry by entry: sure and probable."""
 
     output: Float[Tensor, "heads value_width"]
     write: Float[Tensor, " model"]
@@ -97,7 +100,7 @@ def local_error(
         probable = stages.likely.abs() + stages.projection.probable
         return LocalError(stages.output.sure, write, stages.output.probable, probable)
     bank = layer.bank() if bank is None else bank
-    products = _product_spread(bank, kernels)
+    products = _product_spread(layer, bank, kernels)
     y, rest, common = _output_spread(layer, bank, layer.readout(bank), kernels, products)
     output = rest + common
     weight = layer.output_projection.double().abs()
@@ -113,7 +116,7 @@ def output_error(
 ) -> Float[Tensor, "heads value_width"]:
     """Sure bound on |y_native − y| alone."""
     bank = layer.bank() if bank is None else bank
-    products = _product_spread(bank, kernels)
+    products = _product_spread(layer, bank, kernels)
     _, rest, common = _output_spread(layer, bank, layer.readout(bank), kernels, products)
     return (rest + common).sure
 
@@ -128,13 +131,21 @@ def write_error(
 def log_weight_error(
     layer: LayerCapture, bank: LayerBank | None = None, *, kernels: Kernels | None = None
 ) -> Float[Tensor, "heads keys"]:
-    """Sure bound on the error of log p_native − log p, up to what all keys of a head have in common."""
+    """Sure bound on the error of log p_native − log p, up to what all keys of a head have in common.
+
+    Not counted is what storing p with fewer digits costs (`stored_weight_error`).
+    """
     bank = layer.bank() if bank is None else bank
-    relative = _weight_spread(
-        layer, layer.readout(bank), _score_spread(layer, bank, _product_spread(bank, kernels))
-    ).sure
-    known = relative + _QUOTIENT < 1
-    return torch.where(known, -torch.log1p(-relative) - math.log1p(-_QUOTIENT), torch.inf)
+    scores = _score_spread(layer, bank, _product_spread(layer, bank, kernels))
+    exponent = _exponent_spread(layer, layer.readout(bank), scores).sure
+    return exponent - math.log1p(-_EXPONENTIAL) - math.log1p(-_QUOTIENT)
+
+
+def stored_weight_error(layer: LayerCapture, probs: Tensor) -> Tensor:
+    """What storing probabilities in the model's precision may cost each; nothing where that is float32."""
+    if not layer.precision.half:
+        return torch.zeros_like(probs)
+    return half_place(probs, layer.precision)
 
 
 def readout_stages(
@@ -151,7 +162,7 @@ def readout_stages(
     """
     bank = layer.bank() if bank is None else bank
     if unedited is None or not torch.equal(bank.query, layer.query):
-        products = _product_spread(bank, kernels)
+        products = _product_spread(layer, bank, kernels)
     else:
         products = _edited_products(layer, bank, kernels, unedited.products)
     readout = layer.readout(bank)
@@ -175,36 +186,42 @@ def _output_spread(
     kernels: Kernels | None,
     products: Spread,
 ) -> tuple[Tensor, Spread, Spread]:
-    """y in float64, and the roundings of its float32 computation: what scales all of a head's y last.
+    """y in float64, and the roundings of its native computation: what scales all of a head's y last.
 
-    With weights e^{s}(1 + ρ), y moves by Σpρ(v − y)/(1 + Σpρ), exactly; a rounded sum of weights scales it,
-    each quotient moves its own term, and the mixture adds its own.
+    With weights p(1 + ρ) in place of p, y moves by Σpρ(v − y)/Σp(1 + ρ), exactly, and Σp(1 + ρ) ≥ Σp·e^{−η}
+    if no exponent is off by more than η. A rounded sum of weights scales y, each quotient moves its own term,
+    as does storing it with fewer digits, and the mixture adds its own.
     """
-    relative = _weight_spread(layer, readout, _score_spread(layer, bank, products))
-    most = float(relative.sure.max())
-    if not most < 0.5:
-        unknown = torch.full_like(readout.output, torch.inf)
-        return readout.output, Spread(unknown, unknown), Spread(unknown, unknown)
+    exponent = _exponent_spread(layer, readout, _score_spread(layer, bank, products))
+    relative = _weight_spread(exponent)
     attended = readout.attended.unsqueeze(-1)
     probs = readout.probs.unsqueeze(-1)
+    least = (readout.probs * torch.exp(-exponent.sure)).sum(-1) * (1 - _EXPONENTIAL)
+    least = least[..., None, None]
     centred = torch.where(attended, readout.centred, 0.0)
     terms = torch.where(attended, probs * readout.values, 0.0)
     moved = Spread(relative.sure.unsqueeze(-1), relative.square.unsqueeze(-1))
     keys = readout.keys
     # What the weights move is scaled with y.
-    moved = moved.times(probs * centred * ((1 + 2 * keys * UNIT) / (1 - most))).summed(-2)
+    moved = moved.times(probs * centred * ((1 + 2 * keys * UNIT) / least)).summed(-2)
     # Weights are summed in any order; worst is one that adds the largest first.
     largest = readout.probs.sort(-1, descending=True).values.cumsum(-1)[..., 1:]
     order = largest.sum(-1, keepdim=True) * UNIT / (1 - keys * UNIT)
     squares = largest.square().sum(-1, keepdim=True) * UNIT**2
-    drift = (1 + most / (1 - most)) * (1 + 2 * keys * UNIT) * (1 + _QUOTIENT) - 1
+    # How much larger than p a native weight may be, by its key, and than all of a head's.
+    drift = (1 + relative.sure.unsqueeze(-1)) / least * (1 + 2 * keys * UNIT) * (1 + _QUOTIENT) - 1
+    drift = torch.where(attended, drift, 0.0)
     common = Spread(order * readout.output.abs(), squares * readout.output.square())
     quotients = Spread.of(_QUOTIENT * terms.abs()).summed(-2)
     # Weights below the normal numbers may be lost altogether.
-    lost = torch.finfo(torch.float32).smallest_normal * centred.abs().sum(-2)
-    own = quotients.times(1 + drift) + common.times(drift) + Spread.of(lost)
-    rest = moved + own + _mixture_spread(bank, terms, drift, kernels)
-    return readout.output, rest, common
+    lost = FLOAT32.tiny * centred.abs().sum(-2)
+    most = drift.amax(-2)
+    own = quotients.times(1 + most) + common.times(most) + Spread.of(lost)
+    if layer.precision.half:
+        kept = stored_weight_error(layer, probs * (1 + drift))
+        own = own + Spread.of(torch.where(attended, kept * readout.values.abs(), 0.0)).summed(-2)
+    rest = moved + own + _mixture_spread(layer, bank, terms, drift, kernels)
+    return readout.output, _known(rest), _known(common)
 
 
 def _measured(common: Spread, residual: Tensor, y: Tensor, rest: Spread) -> Spread:
@@ -223,30 +240,45 @@ def _measured(common: Spread, residual: Tensor, y: Tensor, rest: Spread) -> Spre
     return Spread(torch.minimum(common.sure, measured), common.square)
 
 
+def _known(spread: Spread) -> Spread:
+    """Infinite where exponents are off by so much that nothing is known."""
+    infinite = spread.sure.isnan() | spread.square.isnan()
+    return Spread(
+        spread.sure.masked_fill(infinite, torch.inf), spread.square.masked_fill(infinite, torch.inf)
+    )
+
+
 def _score_spread(layer: LayerCapture, bank: LayerBank, spread: Spread) -> Spread:
     """Roundings of cap(q·k·c) + bias in every head, for each key, from those of q·k."""
-    query, keys = bank.query.double(), bank.keys.double()
+    query, keys, precision = bank.query.double(), bank.keys.double(), layer.precision
     raw = head_products(query, keys)
     moved = (bank.query - layer.query).double().abs()
     if bool(moved.any()):
         # An edit of the query is added to the row's own: three roundings of q and one of the increment.
-        rounding = 4 * UNIT * (query.abs() + moved)
+        rounding = 4 * precision.summing.unit * (query.abs() + moved)
         squares = head_products(rounding.square(), keys.square())
         spread = spread + Spread(head_products(rounding, keys.abs()), squares)
-    scaling = float(torch.tensor(layer.scaling, dtype=torch.float32))
+    scaling = layer.scaling
+    if precision.summing is FLOAT32:
+        scaling = float(torch.tensor(layer.scaling, dtype=torch.float32))
     gap = Spread.of(raw.abs() * abs(scaling - layer.scaling))
     scores = raw * scaling
     spread = spread.times(scaling) + gap
-    spread = spread + Spread.of(half_place(scores.abs() + spread.sure))
+    if math.frexp(scaling)[0] != 0.5:  # a power of two moves the exponent alone
+        spread = spread + Spread.of(half_place(scores.abs() + spread.sure, precision))
     if layer.softcap is not None:
         # |tanh'| ≤ 1: what came in goes out, with a quotient, a tanh and a product of its own.
         scores = capped(scores, layer.softcap)
-        ulps = 2 * UNIT * (ULPS["tanh"] + 1)
+        ulps = 2 * precision.unit * (1 + (1 if precision.half else ULPS["tanh"]))
         spread = spread + Spread.of(
-            2 * UNIT * (raw * scaling).abs() + ulps * (scores.abs() + spread.sure)
+            2 * precision.unit * (raw * scaling).abs() + ulps * (scores.abs() + spread.sure)
         )
     biased = (scores + bank.bias.double()).abs() + spread.sure
-    return spread + Spread.of(torch.where(bank.bias != 0, half_place(biased), 0.0))
+    spread = spread + Spread.of(torch.where(bank.bias != 0, half_place(biased, precision), 0.0))
+    if precision is not precision.coarsest:
+        # The softmax of a float64 model takes float32.
+        spread = spread + Spread.of(half_place(biased, precision.coarsest))
+    return spread
 
 
 def _edited_products(
@@ -255,14 +287,18 @@ def _edited_products(
     """Roundings of q·k of a bank whose query is the layer's `own`: new only where keys are."""
     keys = by_groups_of(bank.keys, layer.keys)
     edited = (bank.keys != keys).any(-1).any(0).nonzero().squeeze(-1)
-    part = _product_spread(bank, kernels, columns=edited)
+    part = _product_spread(layer, bank, kernels, columns=edited)
     return Spread(
         own.sure.index_copy(-1, edited, part.sure), own.square.index_copy(-1, edited, part.square)
     )
 
 
 def _product_spread(
-    bank: LayerBank, kernels: Kernels | None, *, columns: Int[Tensor, " columns"] | None = None
+    layer: LayerCapture,
+    bank: LayerBank,
+    kernels: Kernels | None,
+    *,
+    columns: Int[Tensor, " columns"] | None = None,
 ) -> Spread:
     """Roundings of q·k in every head, for each key or for those of some columns."""
     query, keys = bank.query.double(), bank.keys.double()
@@ -275,39 +311,62 @@ def _product_spread(
     keys = keys if columns is None else keys[:, columns]
     if orders is None:
         squares = head_products(query.square(), keys.square())
-        return any_order_spread(head_products(query.abs(), keys.abs()), squares, width)
+        precision, total = layer.precision, head_products(query.abs(), keys.abs())
+        spread = any_order_spread(total, squares, width, precision)
+        return stored(spread, head_products(query, keys), precision)
     return sum_spread(query.unsqueeze(1) * repeat_groups(keys, heads), orders)
 
 
-def _weight_spread(layer: LayerCapture, readout: Readout, scores: Spread) -> Spread:
-    """Relative roundings of the weights e^{s − top}; none at keys that are not attended to."""
+def _exponent_spread(layer: LayerCapture, readout: Readout, scores: Spread) -> Spread:
+    """Roundings of s − top, by key; none at keys that are not attended to."""
     keys = readout.attended[..., : scores.sure.shape[-1]]
     sure = null_sink(torch.where(keys, scores.sure, 0.0), layer.sinks)
     square = null_sink(torch.where(keys, scores.square, 0.0), layer.sinks)
     below = readout.log_probs - readout.log_probs.amax(-1, keepdim=True)
     below = torch.where(readout.attended, below.abs(), 0.0)
     # The computed top is the score of some key, so it is off by no more than the largest error.
-    exponent = Spread(sure, square) + Spread.of(
-        half_place(below + sure + sure.amax(-1, keepdim=True))
-    )
+    below = below + sure + sure.amax(-1, keepdim=True)
+    exponent = Spread(sure, square) + Spread.of(half_place(below))
+    if layer.sinks is not None and layer.precision.half:
+        # Families with sinks take the top away before the softmax, and store what is left.
+        exponent = exponent + Spread.of(half_place(below, layer.precision))
+    return exponent
+
+
+def _weight_spread(exponent: Spread) -> Spread:
+    """Relative roundings of the weights e^{s − top}, from those of their exponents."""
     growth = torch.expm1(exponent.sure)
     slope = torch.where(exponent.sure > 0, growth / exponent.sure, 1.0)
     return Spread(growth, exponent.square * slope.square()) + Spread.of(_EXPONENTIAL * (1 + growth))
 
 
 def _mixture_spread(
-    bank: LayerBank, terms: Tensor, drift: float, kernels: Kernels | None
+    layer: LayerCapture,
+    bank: LayerBank,
+    terms: Tensor,
+    drift: Float[Tensor, "heads keys 1"],
+    kernels: Kernels | None,
 ) -> Spread:
     """Roundings of Σpv, (heads, value width), from its terms, (heads, keys, value width)."""
     (heads, _, width), (groups, keys, _) = terms.shape, bank.values.shape
+    grown, off = terms.abs() * (1 + drift), (drift * terms.abs()).sum(-2)
     orders = None
     if kernels is not None and terms.numel() <= _MOST_TERMS and keys > 1:
         orders = kernels.mixture_orders(heads, groups, keys, width)
     if orders is None or kernels is None:
-        total = terms.abs().sum(-2) * (1 + drift)
-        return any_order_spread(total, terms.square().sum(-2) * (1 + drift) ** 2, keys)
+        precision, total = layer.precision, grown.sum(-2)
+        spread = any_order_spread(total, grown.square().sum(-2), keys, precision)
+        spread = stored(spread, terms.sum(-2).abs() + off, precision)
+        if precision.half and kernels is not None and kernels.patch is not None:
+            # On the shared path the sums over prefix and patch are stored before they are added.
+            apart = terms.new_zeros(terms.shape[1], dtype=torch.bool)
+            apart[list(kernels.touched)] = True
+            for part in (apart, ~apart) if kernels.touched else (~apart,):
+                sums = (terms * part.unsqueeze(-1)).sum(-2).abs() + off + spread.sure
+                spread = spread + Spread.of(half_place(sums, precision))
+        return spread
     # A sink's null value has no place in the product.
-    terms = terms[:, :keys].mT
+    terms, drift = terms[:, :keys].mT, drift[:, :keys].mT
     if not kernels.touched:
         # On the shared path, a row without columns of its own gets an exact zero from the patch.
         return sum_spread(terms, orders, errors=drift * terms.abs())
@@ -315,14 +374,12 @@ def _mixture_spread(
     # weigh nothing here, and adding a zero is exact.
     touched = torch.zeros(keys, dtype=torch.bool)
     touched[list(kernels.touched)] = True
-    apart = torch.where(touched, terms, 0.0)
-    total = apart.abs().sum(-1) * (1 + drift)
-    squares = apart.square().sum(-1) * (1 + drift) ** 2
+    apart = torch.where(touched, terms, 0.0) * (1 + drift)
     rest = torch.where(touched, 0.0, terms)
-    size = terms.sum(-1).abs() + (drift + keys * UNIT) * terms.abs().sum(-1)
+    size = terms.sum(-1).abs() + ((drift + keys * UNIT) * terms.abs()).sum(-1)
     return (
         sum_spread(rest, orders, errors=drift * rest.abs())
-        + any_order_spread(total, squares, len(kernels.touched))
+        + any_order_spread(apart.abs().sum(-1), apart.square().sum(-1), len(kernels.touched))
         + Spread.of(half_place(size * (1 + 2 * UNIT)))
     )
 
@@ -349,5 +406,12 @@ def _projection_spread(
         orders = kernels.write_orders(inputs, outputs, bias=layer.output_bias is not None)
     if orders is not None:
         return sum_spread(terms, orders, errors=off)
-    sizes = terms.abs() if off is None else terms.abs() + off
-    return any_order_spread(sizes.sum(-1), sizes.square().sum(-1), sizes.shape[-1])
+    off = torch.zeros_like(terms) if off is None else off
+    sizes, precision = terms.abs() + off, layer.precision
+    squares = sizes.square().sum(-1)
+    spread = any_order_spread(sizes.sum(-1), squares, sizes.shape[-1], precision)
+    apart = off.sum(-1)
+    if layer.output_bias is not None:
+        # The product may be stored before the bias is added.
+        spread = stored(spread, terms[..., :-1].sum(-1).abs() + apart, precision)
+    return stored(spread, terms.sum(-1).abs() + apart, precision)

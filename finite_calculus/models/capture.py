@@ -19,6 +19,7 @@ from finite_calculus.models.curvature import Curvature, take_curvature
 from finite_calculus.models.edits import Edits, as_tuple
 from finite_calculus.models.layer import LayerCapture, stored_copy
 from finite_calculus.models.margins import Margin
+from finite_calculus.models.precision import precision_of, widened
 from finite_calculus.models.predict import Prediction, predict
 from finite_calculus.models.probe import ProbedRotary
 from finite_calculus.models.projections import projection_weights, with_query_weights
@@ -96,7 +97,7 @@ def take_capture(
         row = prompt.run_last()
         logits = row[0]
         require_finite_run(prompt.model, "logits", logits)
-        value = margin.of(logits)
+        value = margin.of(widened(logits))
         names = list(recorder.leaves)
         slopes = torch.autograd.grad(value, [recorder.leaves[name] for name in names])
     gradients = dict(zip(names, slopes, strict=True))
@@ -109,7 +110,7 @@ def take_capture(
         for layer in layer_captures:
             check_replay(layer)
         bent = take_curvature(prompt, margin, layer_captures, curvature) if curvature else None
-        pair = torch.stack([logits[margin.answer], logits[margin.versus]]).detach().cpu()
+        pair = stored_copy(torch.stack([logits[margin.answer], logits[margin.versus]]))
         return Capture(
             model=type(prompt.model).__name__,
             ids=prefix.ids.cpu(),
@@ -128,7 +129,7 @@ def check_replay(layer: LayerCapture) -> None:
     if not bool((excess <= 0).all()):
         raise UnsupportedModelError(
             f"The attention of layer {layer.layer} must be softmax(q·k·scaling)·v of the captured "
-            f"tensors; its replay differs by {float(apart.max()):.2e}, above the float32 bound by "
+            f"tensors; its replay differs by {float(apart.max()):.2e}, above the {layer.dtype} bound by "
             f"{float(excess.max()):.2e}. This attention variant is not supported."
         )
 
@@ -173,6 +174,7 @@ def layer_capture(
         query_bias=None,
         not_affine="",
         residual=recorder.residuals[i],
+        dtype=precision_of(call.query.dtype).name,
     )
     return with_query_weights(site, layer, recorder.inputs.get(i))
 

@@ -56,7 +56,8 @@ def _side_by_side(layer: LayerCapture, edits: list[Edit]) -> list[LayerBank]:
     tokens = tuple(token for edit in edits for token in edit.tokens)
     columns = _columns(layer, tokens)
     # Not through apply_edits: what one deletes, the others still attend to.
-    bank = replace(edits[0], tokens=tokens).apply(layer, layer.bank(columns))
+    whole = layer.bank(columns)
+    bank = layer.rounded(replace(edits[0], tokens=tokens).apply(layer, whole), whole)
     parts = zip(
         bank.keys.split(sizes, 1),
         bank.values.split(sizes, 1),

@@ -108,17 +108,18 @@ def apply_bank(call: AttentionCall, row: int, layer: LayerCapture, bank: LayerBa
     """Write one edited bank into a row of a call whose tensors may be written to; all its queries read it."""
     device = call.key.device
     columns = bank.changed.nonzero().squeeze(-1)
-    call.key[row, :, columns] = bank.keys[:, columns].to(device)
-    call.value[row, :, columns] = bank.values[:, columns].to(device)
+    call.key[row, :, columns] = bank.keys[:, columns].to(call.key)
+    call.value[row, :, columns] = bank.values[:, columns].to(call.value)
     if call.mask is None:
         raise ValueError("The mask of an edited call must be present; the instrument prepares it.")
-    bias = bank.bias.masked_fill(bank.removed, torch.finfo(bank.bias.dtype).min).to(device)
+    lowest = torch.finfo(call.mask.dtype).min
+    bias = bank.bias.to(call.mask).masked_fill(bank.removed.to(device), lowest)
     count = bias.shape[-1]
-    call.mask[row, :, :, :count] = (call.mask[row, :, :, :count] + bias.unsqueeze(1)).clamp(
-        min=torch.finfo(bank.bias.dtype).min
-    )
+    mask = call.mask[row, :, :, :count] + bias.unsqueeze(1)
+    call.mask[row, :, :, :count] = mask.clamp(min=lowest)
     if not torch.equal(bank.query, layer.query):
-        call.query[row, :, -1] += (bank.query - layer.query).to(device)
+        moved = (bank.query.double() - layer.query.double()).to(device)
+        call.query[row, :, -1] = (call.query[row, :, -1].double() + moved).to(call.query.dtype)
 
 
 def attend_edited(

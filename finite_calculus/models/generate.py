@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, QueryEdit, edited_bank
 from finite_calculus.models.execute import attend_edited
 from finite_calculus.models.layer import LayerBank, LayerCapture
+from finite_calculus.models.precision import widened
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
 
 # Prefill and capture round in batches of different shape, in the last digits; another prompt differs
-# in the first. Half of the digits of float32 tell the two apart.
-_SAME_PROMPT = torch.finfo(torch.float32).eps ** 0.5
+# in the first. Half of the digits of a model tell the two apart.
 
 Banks = Mapping[int, tuple[LayerCapture, LayerBank]]
 
@@ -118,9 +117,10 @@ def _last_queries(call: AttentionCall, rows: Sequence[int], count: int) -> Atten
 def _check_prompt(layer: LayerCapture, call: AttentionCall, *, lowest: bool) -> None:
     """Require that a text begins as the captured prompt, whose last token an edit below may have moved."""
     count = min(layer.keys.shape[1] - (not lowest), call.key.shape[2])
-    native = call.key[:, :, :count].cpu()
+    native = widened(call.key[:, :, :count].cpu())
     apart = float((native - layer.keys[:, :count]).abs().max()) if count else 0.0
-    if not apart <= _SAME_PROMPT * float(layer.keys.abs().max()):
+    same = (2 * layer.precision.coarsest.unit) ** 0.5
+    if not apart <= same * float(layer.keys.abs().max()):
         raise ValueError(
             f"Text that is run or generated must continue the captured prompt; its keys differ by "
             f"{apart:.1e}. Pass the same ids first, without padding, or leave the block."

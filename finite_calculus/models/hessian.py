@@ -30,6 +30,7 @@ from finite_calculus.models.session import (
     keep_call,
     keep_output,
 )
+from finite_calculus.models.smoothness import require_digits
 from finite_calculus.models.support import Site, UnsupportedModelError
 
 
@@ -122,6 +123,7 @@ def margins_of_offsets(
         stored = prompt.prefix.layers[site.layer]
         return shared_attention(call, stored.keys, stored.values, products=one_by_one)
 
+    require_digits(prompt.model)
     with ExitStack() as stack:
         # Parameters would otherwise be recorded in a graph of their own.
         stack.enter_context(torch.no_grad())

@@ -28,6 +28,7 @@ _STARTS = [(0, start) for start in range(4)] + [(start, 0) for start in range(1,
 class Kernels:
     """What one batch was computed with.
 
+    Orders are those of float32; of another `dtype` none is known, and sums are charged for any.
     `rows` of the batch, each of `queries` tokens; `linear` for a projection that is an `nn.Linear` and not a
     Conv1D; `packed` if keys and values reach their products without gaps; `threads` of the time.
     On the shared path `patch` is how many columns the batch has apart, and `touched` which of them belong to
@@ -41,6 +42,7 @@ class Kernels:
     patch: int | None = None
     touched: tuple[int, ...] = ()
     queries: int = 1
+    dtype: torch.dtype = torch.float32
 
     @classmethod
     def of(
@@ -51,7 +53,8 @@ class Kernels:
         if not isinstance(weight, Tensor) or weight.device.type != "cpu":
             return None
         linear = isinstance(projection, nn.Linear)
-        return cls(rows, linear, packed, torch.get_num_threads(), queries=queries)
+        threads = torch.get_num_threads()
+        return cls(rows, linear, packed, threads, queries=queries, dtype=weight.dtype)
 
     @classmethod
     def of_call(cls, projection: nn.Module, call: AttentionCall) -> "Kernels | None":
@@ -81,6 +84,8 @@ class Kernels:
 
         `edited` asks for those of edited keys alone, which the shared path multiplies apart.
         """
+        if self.dtype != torch.float32:
+            return None
         if self.patch is None:
             return _head_orders(
                 self.rows, heads, self.queries, keys, width, True, self.packed, self.threads
@@ -103,6 +108,8 @@ class Kernels:
 
     def mixture_orders(self, heads: int, groups: int, keys: int, width: int) -> Orders | None:
         """Orders of Σpv over the keys; on the shared path over the prefix, and the own value after it."""
+        if self.dtype != torch.float32:
+            return None
         if self.patch is None:
             return _head_orders(
                 self.rows, heads, self.queries, width, keys, False, self.packed, self.threads
@@ -118,6 +125,8 @@ class Kernels:
     def write_orders(self, inputs: int, outputs: int, *, bias: bool) -> Orders | None:
         """Orders of y·W over the inputs; a bias is one more term, the last."""
         rows = self.rows * self.queries
+        if self.dtype != torch.float32:
+            return None
         return _projection_orders(rows, inputs, outputs, bias, self.linear, self.threads)
 
 

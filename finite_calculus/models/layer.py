@@ -1,7 +1,8 @@
 """One captured attention layer at the last query: the tensors every prediction is computed from.
 
-Tensors are kept in the float32 in which the model used them; algebra converts to float64. Keys and
-values stay in their physical groups and are repeated over heads only when a readout is formed.
+Tensors are kept as the model used them, those of half precision in float32, which changes no number; algebra
+converts to float64. Keys and values stay in their physical groups and are repeated over heads only when a
+readout is formed.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from finite_calculus.models.precision import PRECISIONS, Precision, widened
 from finite_calculus.models.sinks import null_sink, sink_mask, sink_scores
 from finite_calculus.models.softcap import capped
 from finite_calculus.models.words import short_repr
@@ -69,6 +71,7 @@ class LayerCapture:
     are present where the query is affine in its input; otherwise `not_affine` says why they are not.
     `switch` is the position at which the model would change its rotary frequencies, if it does.
     `residual` is the norm of the residual stream that enters the layer's block, None in older captures.
+    `dtype` names the precision of the model.
     """
 
     __repr__ = short_repr
@@ -98,6 +101,12 @@ class LayerCapture:
     query_bias: Float[Tensor, "heads width"] | None
     not_affine: str
     residual: float | None = None
+    dtype: str = "float32"
+
+    @property
+    def precision(self) -> Precision:
+        """What the model computed this layer in."""
+        return PRECISIONS[self.dtype]
 
     @property
     def heads(self) -> int:
@@ -132,7 +141,7 @@ class LayerCapture:
         """The float64 readout over the heads as batch; a sink is a last key with value zero."""
         bank = self.bank() if bank is None else bank
         values = repeat_groups(bank.values.double(), self.heads)
-        attended = (self.attended & ~bank.removed).expand(self.heads, -1)
+        attended = self.attended & ~bank.removed & (bank.bias > self.precision.removing)
         return freeze(
             sink_scores(self.scores(bank), self.sinks),
             null_sink(values, self.sinks, dim=-2),
@@ -175,7 +184,21 @@ class LayerCapture:
         """The same layer with the last token's query, key and value as another run rounded them."""
         keys, values = self.keys.clone(), self.values.clone()
         keys[:, -1], values[:, -1] = key, value
-        return replace(self, query=query, keys=keys, values=values)
+        return replace(self, query=widened(query), keys=keys, values=values)
+
+    def rounded(self, bank: LayerBank, before: LayerBank) -> LayerBank:
+        """An edited bank as the model can hold it: what is not as it was before, rounded once."""
+        if not self.precision.half:
+            return bank
+        tensors = {name: getattr(bank, name) for name in ("query", "keys", "values", "bias")}
+        return replace(
+            bank,
+            **{
+                name: self.precision.round(tensor)
+                for name, tensor in tensors.items()
+                if tensor is not getattr(before, name)
+            },
+        )
 
 
 def _wide(holder: object, names: tuple[str, ...], wrap: Wrap) -> dict[str, Tensor]:
@@ -185,7 +208,7 @@ def _wide(holder: object, names: tuple[str, ...], wrap: Wrap) -> dict[str, Tenso
 
 def stored_copy(tensor: Tensor) -> Tensor:
     """A copy as captures keep it: on the CPU, contiguous, so that its saved twin is summed alike."""
-    return tensor.detach().clone().cpu().contiguous()
+    return widened(tensor.detach().clone().cpu().contiguous())
 
 
 def head_products(

@@ -21,6 +21,7 @@ from finite_calculus.models.probe import ProbedRotary
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.recorder import Recorder, recording
 from finite_calculus.models.session import Session, active, by_module, keep_call
+from finite_calculus.models.smoothness import require_digits
 from finite_calculus.models.support import require_finite_run
 from finite_calculus.models.words import short_repr
 
@@ -179,6 +180,7 @@ def second_order(prompt: PreparedPrompt, passage: Passage, prediction: PassagePr
 
     One more pass with a graph and two backward passes through it, for one prediction.
     """
+    require_digits(prompt.model)
     layer = prediction.layer
     recorder = Recorder(frozenset([layer]))
     session = Session(by_module(prompt.sites), keep_call, recorder.observe)

@@ -21,6 +21,7 @@ from finite_calculus.models.kernels import Kernels
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.outcomes import Outcome
 from finite_calculus.models.passage import Passage, readable
+from finite_calculus.models.precision import widened
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import (
     AttentionCall,
@@ -66,7 +67,7 @@ class _LayerRows:
         """The captures of a layer with the tensors of its queries' tokens as this row rounded them."""
         keys, values, count = captures[0].keys.clone(), captures[0].values.clone(), len(captures)
         keys[:, -count:], values[:, -count:] = self.key[row].cpu(), self.value[row].cpu()
-        queries = self.query[row].cpu()
+        queries = widened(self.query[row].cpu())
         return tuple(
             replace(capture, query=queries[:, i].contiguous(), keys=keys, values=values)
             for i, capture in enumerate(captures)

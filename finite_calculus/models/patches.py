@@ -53,7 +53,11 @@ class Patch:
 
 
 def stack_patches(layer: LayerCapture, banks: Sequence[LayerBank], device: torch.device) -> Patch:
-    """The patch of a batch from banks of touched columns (`edited_columns`), after an unedited row."""
+    """The patch of a batch from banks of touched columns (`edited_columns`), after an unedited row.
+
+    Its numbers are those that the model can hold; the increment of a query is float64, to be rounded once.
+    """
+    dtype = layer.precision.dtype
     sizes = torch.tensor([bank.keys.shape[1] for bank in banks])
     rows, most = len(banks) + 1, int(sizes.max())
     row = torch.repeat_interleave(torch.arange(1, rows), sizes)
@@ -71,13 +75,14 @@ def stack_patches(layer: LayerCapture, banks: Sequence[LayerBank], device: torch
     columns = [_columns(bank).unsqueeze(-1) for bank in banks]
     query = None
     if any(bank.query is not layer.query for bank in banks):
-        moved = torch.stack([layer.query, *(bank.query for bank in banks)]) - layer.query
+        own = layer.query.double()
+        moved = torch.stack([own, *(bank.query.double() for bank in banks)]) - own
         query = moved.to(device).unflatten(1, (groups, -1)).movedim(1, 0)
     return Patch(
         columns=padded(columns, layer.keys.shape[1]).squeeze(-1),
-        keys=padded([bank.keys for bank in banks]),
-        values=padded([bank.values for bank in banks]),
-        bias=bias.unflatten(0, (groups, -1)).movedim(1, 2),
+        keys=padded([bank.keys for bank in banks]).to(dtype),
+        values=padded([bank.values for bank in banks]).to(dtype),
+        bias=bias.unflatten(0, (groups, -1)).movedim(1, 2).to(dtype),
         removed=padded([bank.removed.unsqueeze(-1) for bank in banks], 1).squeeze(-1),
         query=query,
     )

@@ -44,7 +44,8 @@ class Prefix:
         for layer in self.layers:
             for stored in (layer.keys, layer.values):
                 if stored is not None:
-                    total.update(stored.detach().cpu().contiguous().numpy().tobytes())
+                    bits = stored.detach().cpu().contiguous().view(torch.uint8)
+                    total.update(bits.numpy().tobytes())
         return total.hexdigest()
 
 

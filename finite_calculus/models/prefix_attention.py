@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from finite_calculus.models.patches import Patch
+from finite_calculus.models.precision import widened
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.sinks import sink_scores
 from finite_calculus.models.softcap import capped
@@ -36,16 +37,19 @@ def shared_attention(
     own_key, own_value = call.key.movedim(1, 0), call.value.movedim(1, 0)
     if patch is not None:
         query, own_key, own_value = query[:, :1], own_key[:, :1], own_value[:, :1]
-        query = query if patch.query is None else query + patch.query
+        if patch.query is not None:
+            query = (query.double() + patch.query).to(query.dtype)
     shared = products(query.flatten(1, 2), keys.mT).unflatten(1, query.shape[1:3])
-    own = (query * own_key).sum(-1, keepdim=True)
+    # In float32 also where the model is in half precision, as a product of matrices sums.
+    own = (widened(query) * widened(own_key)).sum(-1, keepdim=True).to(query.dtype)
     scores = _finished(call, torch.cat([shared, own], -1), None)
     if patch is None:
         y = _weighed(_softmax(call, scores), values, own_value, products)
     else:
         touched = _finished(call, query @ patch.keys.mT, patch.columns.clamp(max=count))
         probs, moved = patch.out_of(_softmax(call, patch.into(scores, touched)))
-        y = _weighed(probs, values, own_value, products) + moved @ patch.values
+        y = _weighed(probs, values, own_value, products) + widened(moved @ patch.values)
+    y = y.to(call.value.dtype)
     return y.movedim(0, 1).flatten(1, 2).unsqueeze(1)
 
 
@@ -60,10 +64,10 @@ def _weighed(
     own_value: Tensor,
     products: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """Σpv over the prefix, one product of matrices, and the last token's own value."""
+    """Σpv over the prefix, one product of matrices, and the last token's own value, in float32 at least."""
     count = values.shape[1]
     y = products(probs[..., :count].flatten(1, 2), values).unflatten(1, probs.shape[1:3])
-    return y + probs[..., count : count + 1] * own_value
+    return widened(y) + widened(probs[..., count : count + 1]) * widened(own_value)
 
 
 def _finished(call: AttentionCall, products: Tensor, columns: Tensor | None) -> Tensor:

@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from finite_calculus.models.layer import stored_copy
+from finite_calculus.models.precision import FLOAT32, Precision, precision_of
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site, UnsupportedModelError, require_finite_run
 from finite_calculus.models.words import short_repr
 from finite_calculus.rotary import Layout, Rotary, rotate, split_planes
 
 _POSITIONS = (1, 6, 2, 25)
-_UNIT = torch.finfo(torch.float32).eps / 2
 _TINY = torch.finfo(torch.float64).tiny
 # Two native rotations: cosine, sine, scaling, two products and a sum each, on either side.
 _ROUNDINGS = 24
@@ -46,13 +47,14 @@ class ProbedRotary:
 
 def probe_rotary(model: PreTrainedModel, sites: tuple[Site, ...]) -> tuple[ProbedRotary, ...]:
     """Probe every layer; raises if neither a stored frequency nor rest explains its keys."""
-    candidates = stored_frequencies(model)
+    candidates, precision = stored_frequencies(model), precision_of(model.dtype)
     if not candidates:
         return tuple(ProbedRotary(site.layer, None, 1.0, None, 0.0, 0.0) for site in sites)
     limit = frequency_switch(model)
     runs = [keys_at(model, sites, position) for position in _POSITIONS]
     return tuple(
-        _probe(site, candidates, limit, [run[site.layer] for run in runs]) for site in sites
+        _probe(site, candidates, limit, [run[site.layer] for run in runs], precision)
+        for site in sites
     )
 
 
@@ -87,7 +89,8 @@ def keys_at(
     pairs: dict[int, tuple[Tensor, Tensor]] = {}
 
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
-        pairs[site.layer] = (call.key[0, :, -1].cpu(), call.value[0, :, -1].cpu())
+        pair = (call.key[0, :, -1], call.value[0, :, -1])
+        pairs[site.layer] = (stored_copy(pair[0]), stored_copy(pair[1]))
         return output
 
     device = next(model.parameters()).device
@@ -105,6 +108,7 @@ def _probe(
     candidates: list[tuple[Tensor, float]],
     limit: int | None,
     pairs: list[tuple[Tensor, Tensor]],
+    precision: Precision,
 ) -> ProbedRotary:
     if all(torch.equal(pairs[0][0], key) for key, _ in pairs):
         return ProbedRotary(site.layer, None, 1.0, limit, 0.0, 0.0)
@@ -114,7 +118,7 @@ def _probe(
         for layout in get_args(Layout):
             if 2 * frequencies.shape[0] <= width:
                 rotary = Rotary(frequencies, width, layout)
-                ratio, error, bound = _discrepancy(rotary, pairs)
+                ratio, error, bound = _discrepancy(rotary, pairs, precision)
                 probed = ProbedRotary(site.layer, rotary, factor, limit, error, bound)
                 attempts.append((ratio, probed))
     ratio, best = min(attempts, key=lambda item: item[0], default=(torch.inf, None))
@@ -122,18 +126,20 @@ def _probe(
         return best
     raise UnsupportedModelError(
         f"The rotation of keys in layer {site.layer} ({site.name}) must follow stored frequencies; "
-        f"the best of {len(attempts)} candidates is off by {ratio:.1e} times the float32 bound. "
+        f"the best of {len(attempts)} candidates is off by {ratio:.1e} times the {precision.name} bound. "
         f"Positional edits would be wrong: this family is not supported."
     )
 
 
-def _discrepancy(rotary: Rotary, pairs: list[tuple[Tensor, Tensor]]) -> tuple[float, float, float]:
+def _discrepancy(
+    rotary: Rotary, pairs: list[tuple[Tensor, Tensor]], precision: Precision
+) -> tuple[float, float, float]:
     """How far rotated keys are from the captured ones, plane by plane.
 
     Returns the largest distance in units of its bound, the largest distance relative to the norm of
     the key, and the largest relative bound. On each plane the float32 angle p·ω is off by up to p·ω·u
-    on either side. Where attention has a sink, the features of the two runs differ by rounding,
-    which the values, that do not rotate, show.
+    on either side; in half precision what a rotation stores is rounded once more. Where attention has a sink,
+    the features of the two runs differ by rounding, which the values, that do not rotate, show.
     """
     base, base_value = pairs[0]
     worst, relative, largest = 0.0, 0.0, 0.0
@@ -142,7 +148,9 @@ def _discrepancy(rotary: Rotary, pairs: list[tuple[Tensor, Tensor]]) -> tuple[fl
         norm = key.double().norm(dim=-1, keepdim=True)
         drift = 16 * float(((value - base_value).double().norm(dim=-1) / value.norm(dim=-1)).max())
         angles = 2 * (position + _POSITIONS[0]) * rotary.frequencies.double()
-        rounding = _UNIT * (_ROUNDINGS + angles)
+        rounding = FLOAT32.unit * (_ROUNDINGS + angles)
+        if precision.half:
+            rounding = rounding + precision.unit * _ROUNDINGS
         allowed = _plane_norms(rotary, key.double()) * rounding + drift * norm
         ratios = _plane_norms(rotary, apart) / allowed.clamp(min=_TINY)
         rest = apart[..., 2 * rotary.planes :].abs() / (drift * norm).clamp(min=_TINY)

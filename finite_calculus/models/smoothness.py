@@ -4,6 +4,9 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from finite_calculus.models.precision import precision_of
+from finite_calculus.models.support import UnsupportedModelError
+
 
 def missing_smoothness(model: PreTrainedModel) -> str:
     """Why the margin has no second derivative everywhere, in a sentence; empty if it has one."""
@@ -19,3 +22,13 @@ def missing_smoothness(model: PreTrainedModel) -> str:
     if not reasons:
         return ""
     return " and ".join(reasons) + ": the second derivative is that of the piece the prompt is on"
+
+
+def require_digits(model: PreTrainedModel) -> None:
+    """Refuse second derivatives of a model in half precision: there they are rounding."""
+    precision = precision_of(model.dtype)
+    if precision.half:
+        raise UnsupportedModelError(
+            f"Second derivatives need a model in float32; this one computes in {precision.name}, whose "
+            f"rounding is larger than they are. Leave curvature out, or load it with dtype=float32."
+        )

@@ -6,6 +6,9 @@ depend on shape, layout and alignment. It is revealed by numbers that swallow ot
 M at term i, −M at term j and 1 elsewhere, exactly those ones survive that are added after i and j met.
 Whether a product is rounded before it is added shows where it loses a digit and the rest of it is cancelled.
 A probe that does not answer like a binary tree gives no order, and then every order has to be allowed for.
+
+Orders are revealed of float32 kernels. Sums of half precision add exact products in float32 and are then
+rounded once (`finite_calculus.models.precision`): that rounding is larger than what their order may change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +21,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from finite_calculus.models.precision import FLOAT32, FLOAT64, Precision
+
 # A chain: the first item plus the second, plus the third, …; an item is a term or a chain of its own.
 Chain: TypeAlias = tuple["int | Chain", ...]
 # Larger than any count of ones times the last place of float32, and far from overflow.
@@ -27,7 +32,7 @@ FACTOR = 3.0
 _LONG, _SHORT = 2.0**23 + 1, -(2.0**23)
 # Kernels that take more orders than this at one shape are not followed.
 _MOST_ORDERS = 16
-UNIT = torch.finfo(torch.float32).eps / 2
+UNIT = FLOAT32.unit
 # A probable bound may be exceeded with this probability, by one number whose roundings are independent and
 # centred: λ√Σr² with 2·e^{−λ²/2} of it, by Hoeffding's inequality.
 DOUBT = 1e-9
@@ -66,13 +71,13 @@ class Spread:
         return torch.minimum(self.sure, _DEVIATIONS * self.square.sqrt())
 
 
-def half_place(size: Tensor) -> Tensor:
-    """What rounding a number of at most this size to float32 may cost, underflow included.
+def half_place(size: Tensor, precision: Precision = FLOAT32) -> Tensor:
+    """What rounding a number of at most this size may cost, underflow included.
 
     Infinite for what is no number: nothing is known of it.
     """
     power = (size.view(torch.int64) & _EXPONENT).view(torch.float64)
-    return power.mul_(UNIT).add_(torch.finfo(torch.float32).smallest_normal * UNIT)
+    return power.mul_(precision.unit).add_(precision.tiny * precision.unit)
 
 
 @dataclass(frozen=True)
@@ -229,18 +234,36 @@ def sum_spread(
 
 
 def any_order_spread(
-    total: Float[Tensor, "*shape"], squares: Float[Tensor, "*shape"], terms: int
+    total: Float[Tensor, "*shape"],
+    squares: Float[Tensor, "*shape"],
+    terms: int,
+    precision: Precision = FLOAT32,
 ) -> Spread:
-    """The same for any order: n − 1 additions of at most Σ|terms|, from Σ|terms| and Σterms²."""
-    most = half_place(total + _room(total, terms))
-    tiny = terms * half_place(torch.zeros_like(total))
-    products = Spread(UNIT * total + tiny, UNIT**2 * squares + tiny.square())
-    return products + Spread((terms - 1) * most, (terms - 1) * most.square())
+    """The same for any order: n − 1 additions of at most Σ|terms|, from Σ|terms| and Σterms².
+
+    The sum of a half precision is the float32 one, before it is rounded; products are exact in it. In float64
+    the sum that it is compared with is rounded as much, so that both are charged.
+    """
+    sums = precision.summing
+    most = half_place(total + _room(total, terms, sums.unit), sums)
+    # Kernels of half precision may flush what is below the normal numbers.
+    tiny = torch.full_like(total, terms * sums.tiny * (1 if precision.half else sums.unit))
+    unit = 0.0 if precision.half else sums.unit
+    products = Spread(unit * total + tiny, unit**2 * squares + tiny.square())
+    spread = products + Spread((terms - 1) * most, (terms - 1) * most.square())
+    return spread + spread if precision is FLOAT64 else spread
 
 
-def _room(total: Tensor, terms: int) -> Tensor:
+def stored(spread: Spread, result: Tensor, precision: Precision) -> Spread:
+    """Roundings of a sum, and that of its result where it is stored with fewer digits than it has."""
+    if not precision.half:
+        return spread
+    return spread + Spread.of(half_place(result.abs() + spread.sure, precision))
+
+
+def _room(total: Tensor, terms: int, unit: float = UNIT) -> Tensor:
     """What a partial sum may be off by: γ_n·Σ|terms|, and less than 2^-40 of it for the float64 sums here."""
-    return total * (terms * UNIT / max(1 - terms * UNIT, UNIT) + 2.0**-40)
+    return total * (terms * unit / max(1 - terms * unit, unit) + 2.0**-40)
 
 
 def _chain_spread(

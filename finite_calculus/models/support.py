@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from finite_calculus.models.precision import PRECISIONS
+
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 _PROJECTIONS = ("o_proj", "dense", "out_proj", "c_proj")
 _QUERY_NORMS = ("q_norm", "q_layernorm", "query_layernorm", "q_a_layernorm")
@@ -63,7 +65,7 @@ def supported(model: PreTrainedModel) -> Support:
             f"Attention must be the library's own; found foreign patches: {'; '.join(foreign)}. "
             f"Undo them, or start a process that does not import what made them."
         )
-    return Support(sites, tuple(_notes(sites)))
+    return Support(sites, tuple(_notes(model, sites)))
 
 
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
@@ -174,10 +176,12 @@ def _check_state(model: PreTrainedModel) -> None:
             "training mode. Call model.eval()."
         )
     dtypes = sorted({str(p.dtype) for p in model.parameters() if p.is_floating_point()})
-    if dtypes != ["torch.float32"]:
+    names = {name.removeprefix("torch.") for name in dtypes}
+    # A few modules may stay in float32 beside half precision, as transformers keeps them.
+    if len(names - {"float32"}) > 1 or not names <= set(PRECISIONS):
         raise UnsupportedModelError(
-            f"`model` must have float32 weights, the precision whose error is bounded here; got "
-            f"{', '.join(dtypes)}. Call model.float(), or load with dtype=torch.float32."
+            f"`model` must have its weights in one of {', '.join(PRECISIONS)}; got "
+            f"{', '.join(dtypes)}. Load it with one dtype."
         )
 
 
@@ -216,8 +220,17 @@ def _check_sites(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
         )
 
 
-def _notes(sites: tuple[Site, ...]) -> Iterator[str]:
+def _notes(model: PreTrainedModel, sites: tuple[Site, ...]) -> Iterator[str]:
     modules = [site.module for site in sites]
+    rounded = [
+        buffer.dtype
+        for name, buffer in model.named_buffers()
+        if name.endswith("inv_freq") and buffer.dtype.itemsize < 4
+    ]
+    if rounded:
+        yield (
+            f"frequencies: rounded to {rounded[0]} by model.to; load with dtype= to keep them float32"
+        )
     if any(getattr(m, "attn_logit_softcapping", None) is not None for m in modules):
         yield "softcap: d = cap(s') − cap(s); effective weights and band additivity do not hold"
     if any(has_query_norm(m) for m in modules):

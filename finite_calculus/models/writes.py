@@ -58,7 +58,7 @@ class TokenWrites:
     ) -> Float[Tensor, "columns model"]:
         """Writes of given responses Δy of every key."""
         chosen = response[:, self.columns].float().movedim(0, 1)
-        return chosen.flatten(1) @ self.layer.output_projection.flatten(0, 1)
+        return chosen.flatten(1) @ self.layer.output_projection.float().flatten(0, 1)
 
     def _weighed(self, strength: Float[Tensor, "kinds heads keys"]) -> Tensor:
         chosen = strength[..., self.columns].float().permute(2, 0, 1)
@@ -72,7 +72,7 @@ def token_writes(
     singles = prepare_singles(layer.readout()) if singles is None else singles
     rest = torch.where(singles.rest > 0, singles.rest, 1.0).unsqueeze(-1)
     pulls = (singles.pulls / rest).float()
-    weights = layer.output_projection
+    weights = layer.output_projection.float()
     piece = max(1, _ENTRIES // (weights.shape[0] * weights.shape[-1]))
     for part in columns.split(piece):
         vectors = torch.bmm(pulls[:, part], weights).movedim(0, 1).contiguous()

@@ -61,8 +61,9 @@ def with_downstream(table: ScoreTable, blocks: Sequence[Block] = ()) -> ScoreTab
 
 
 def noise_floor(capture: Capture) -> float:
-    """Float32 spacing of the two logits, a few times: executed effects below it are rounding."""
-    return 8 * torch.finfo(torch.float32).eps * float(capture.logits.abs().max())
+    """The spacing of the two logits, a few times: executed effects below it are rounding."""
+    spacing = 2 * capture.layers[0].precision.coarsest.unit
+    return 8 * spacing * float(capture.logits.abs().max())
 
 
 def required(table: ScoreTable) -> Downstream:

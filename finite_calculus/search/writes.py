@@ -102,4 +102,4 @@ def _grouped(layer: LayerCapture, kind: Edit, columns: Tensor) -> Float[Tensor, 
         values = picked.reshape(layer.heads, *columns.shape, -1)
         response = prepared.response(change.scores[:, columns], values)
     flat = response.float().movedim(0, 1).flatten(1)
-    return flat @ layer.output_projection.flatten(0, 1)
+    return flat @ layer.output_projection.float().flatten(0, 1)

@@ -1,5 +1,7 @@
 """Tiny models shared by the tests of native models, one thread each, and a tokenizer made on the spot."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -11,6 +13,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from finite_calculus.models.precision import cast_weights
 from finite_calculus.models.tiny import tiny_model
 
 WORDS = ["[UNK]", "the", "cat", "dog", "sat", "on", "a", "mat", "log", "red", "blue", "."]
@@ -43,3 +46,30 @@ def tokenizer() -> PreTrainedTokenizerFast:
     inner = Tokenizer(WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="[UNK]"))
     inner.pre_tokenizer = Whitespace()
     return PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]")
+
+
+@cache
+def _bfloat16_fails() -> str:
+    """Why bfloat16 products cannot be tried here: on some processors they end the process."""
+    code = (
+        "import torch; a = torch.ones(2, 4, 1, 16, dtype=torch.bfloat16);"
+        "a @ a.mT; torch.nn.functional.linear(a, torch.ones(8, 16, dtype=torch.bfloat16))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    if done.returncode == 0:
+        return ""
+    return f"bfloat16 products end the process on this processor (exit code {done.returncode})"
+
+
+@pytest.fixture(scope="session")
+def half() -> Callable[..., PreTrainedModel]:
+    """Tiny models by family and dtype; `upcast` for float32 with the weights of that dtype."""
+
+    @cache
+    def model(family: str, name: str, upcast: bool = False) -> PreTrainedModel:
+        if name == "bfloat16" and _bfloat16_fails():
+            pytest.skip(_bfloat16_fails())
+        cast = cast_weights(tiny_model(family), getattr(torch, name))
+        return cast_weights(cast, torch.float32) if upcast else cast
+
+    return model

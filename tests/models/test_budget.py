@@ -5,8 +5,9 @@ import torch
 
 from finite_calculus.models import attach
 from finite_calculus.models.baseline import batch_baseline
+from finite_calculus.models.noise import module_spread
+from finite_calculus.models.precision import FLOAT32
 from native_checks.bench import Bench
-from native_checks.budget import module_spread
 from native_checks.gradients import slope_at_zero
 
 UNIT = torch.finfo(torch.float32).eps / 2
@@ -41,7 +42,7 @@ def test_the_spread_of_a_linear_map_covers_its_float32_rounding():
         output = linear(x)
         exact = x.double() @ linear.weight.double().mT + linear.bias.double()
         apart = (output.double() - exact).abs()
-        assert bool((apart <= UNIT * module_spread(linear, x, output)).all())
+        assert bool((apart <= module_spread(linear, x, output, FLOAT32)).all())
 
 
 def test_the_slope_of_a_smooth_and_of_a_kinked_function_lies_within_its_bound():

@@ -17,11 +17,11 @@ from finite_calculus.models import (
 )
 from finite_calculus.models.baseline import batch_baseline
 from finite_calculus.models.execute import apply_bank
+from finite_calculus.models.noise import margin_budget
 from finite_calculus.models.prefix import SharedLayer, prepare_prefix
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.tiny import tiny_model
 from native_checks.bench import battery
-from native_checks.budget import margin_budget
 from native_checks.records import CEILING_ABSOLUTE, CEILING_RELATIVE
 
 
@@ -66,7 +66,7 @@ def test_the_bound_is_not_so_wide_that_a_wrong_prediction_fits(tiny, ids):
 def test_what_a_prediction_omits_downstream_is_of_second_order(tiny, ids):
     with attach(tiny("qwen2")) as instrument:
         capture = instrument.capture(ids, answer=3, versus=5)
-        noise = 4 * margin_budget(instrument, ids, capture.margin)
+        noise = 4 * margin_budget(instrument.model, instrument.support.sites, ids, capture.margin)
         for layer in capture.layers:
             tokens = tuple(layer.tokens[:-1])
             edits = [ScaleValues(layer.layer, tokens, 1 - 2.0**-k) for k in (4, 5, 6)]

@@ -15,11 +15,11 @@ import finite_calculus
 from finite_calculus.models import Edit, LayerBank, LayerCapture, attach
 from finite_calculus.models.edits import Edits, register, registered_edits, unregister
 from finite_calculus.models.edits.base import attended_tokens, replace_columns
+from finite_calculus.models.noise import margin_budget
 from finite_calculus.rounding import value_of
 from finite_calculus.search import Family, execute_rows, score
 from finite_calculus.search.specs import edit_help, parse_edit
 from native_checks.bench import battery, idle_edits
-from native_checks.budget import margin_budget
 from native_checks.preflight import preflight
 from tests.search.dense import assert_near, dense_effect, tracked_effects
 
@@ -84,7 +84,7 @@ def test_a_new_edit_is_parsed_scored_executed_and_put_into_the_battery(
         assert run.effect != 0
         shared = instrument.execute(capture, [edit], path="shared").outcomes[0]
         # Two effects, each of two margins.
-        budget = margin_budget(instrument, ids, capture.margin)
+        budget = margin_budget(instrument.model, instrument.support.sites, ids, capture.margin)
         assert abs(shared.effect - run.effect) <= 4 * budget < abs(run.effect)
 
     layer = capture.layer(1)

@@ -30,6 +30,12 @@ def test_a_record_is_made_again_only_if_it_is_of_other_code(tmp_path, capsys):
     assert set(native.CHECKS) <= set(record.worst)
 
 
+def test_a_record_is_called_after_its_model_and_its_precision():
+    assert records.model_of("embedded") == ("embedded", "float32")
+    assert records.model_of("smollm2-135m-instruct") == ("smollm2-135m-instruct", "float32")
+    assert records.model_of("tiny-qwen2-bfloat16") == ("tiny-qwen2", "bfloat16")
+
+
 def test_a_shut_gate_is_an_error(tmp_path, monkeypatch):
     (tmp_path / f"{NAME}.json").write_text("{}")
 

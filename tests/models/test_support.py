@@ -6,6 +6,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
 
 from finite_calculus.models import UnsupportedModelError, supported
+from finite_calculus.models.precision import cast_weights
 from finite_calculus.models.support import find_sites
 from finite_calculus.models.tiny import tiny_config, tiny_model
 
@@ -76,10 +77,21 @@ def test_training_mode_is_refused():
         supported(tiny_model("qwen2").train())
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_other_precisions_are_refused(dtype):
-    with pytest.raises(UnsupportedModelError, match="must have float32 weights"):
-        supported(tiny_model("qwen2").to(dtype))
+def test_weights_of_several_precisions_are_refused_but_float32_beside_another_is_not():
+    model = cast_weights(tiny_model("qwen2"), torch.bfloat16)
+    model.lm_head.to(torch.float32)
+    assert supported(model)
+    model.lm_head.to(torch.float16)
+    with pytest.raises(UnsupportedModelError, match=r"in one of float32, .*; got torch.bfloat16, "):
+        supported(model)
+
+
+def test_frequencies_that_model_to_has_rounded_are_a_note():
+    assert not any(
+        "inv_freq" in note or "frequencies" in note for note in supported(tiny_model("llama")).notes
+    )
+    (note,) = supported(tiny_model("llama").to(torch.bfloat16)).notes
+    assert "frequencies: rounded to torch.bfloat16" in note
 
 
 def test_encoder_decoders_are_refused():

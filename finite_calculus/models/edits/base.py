@@ -1,4 +1,4 @@
-"""What an edit is: a small frozen dataclass that takes a bank to an edited bank, in the model's float32.
+"""What an edit is: a small frozen dataclass that takes a bank to an edited bank, rounded as the model is.
 
 The same rounded tensors are given to the native execution and to the prediction's score and value
 increments, so that the two differ by nothing but arithmetic. A tuple of edits is applied from left to
@@ -221,7 +221,7 @@ def apply_edits(layer: LayerCapture, edits: Iterable[Edit], bank: LayerBank) -> 
 
 def apply_to_heads(edit: Edit, layer: LayerCapture, bank: LayerBank) -> LayerBank:
     """The bank after one edit; keys and values are those of the edit in its own heads alone."""
-    edited = edit.apply(layer, bank)
+    edited = layer.rounded(edit.apply(layer, bank), bank)
     same = edited.keys is bank.keys and edited.values is bank.values
     if edit.heads is None or same:
         return edited
@@ -244,7 +244,7 @@ def check_bank(layer: LayerCapture, bank: LayerBank) -> None:
     edited = (bank.query, bank.keys[:, bank.changed], bank.values[:, bank.changed], bank.bias)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in edited):
         raise ValueError(
-            f"`edits` must leave finite {_word(bank.keys.dtype)} numbers; at layer {layer.layer} they make "
+            f"`edits` must leave finite {layer.dtype} numbers; at layer {layer.layer} they make "
             f"some infinite or NaN. Use a smaller amount."
         )
 
@@ -253,17 +253,12 @@ def check_attended(layer: LayerCapture, bank: LayerBank) -> None:
     """Require that deletions leave something to attend to: a key, or the sink."""
     within = layer.attended if bank.columns is None else layer.attended[bank.columns]
     count = int(layer.attended.sum())
-    gone = bank.removed | (bank.bias <= removing(bank.bias.dtype))
+    gone = bank.removed | (bank.bias <= layer.precision.removing)
     if layer.sinks is None and bool(gone.any()) and int((within & gone).sum(-1).max()) == count:
         raise ValueError(
             f"`tokens` must leave at least one attended key; Delete removes all {count} of layer "
             f"{layer.layer}. Name fewer tokens."
         )
-
-
-def removing(dtype: torch.dtype) -> float:
-    """A score this low or lower takes a key out of a head: its weight is exactly zero."""
-    return torch.finfo(dtype).min / 2
 
 
 def replace_columns(
@@ -299,10 +294,6 @@ def attended_tokens(layer: LayerCapture) -> Tokens:
 def _is_index(value: object) -> bool:
     # The question is asked for every token of a family; abstract classes answer slowly.
     return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
-
-
-def _word(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _kind_of(value: object) -> str:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-
 from finite_calculus.models.edits.base import Edit, Edits, attended_tokens, register
 from finite_calculus.models.layer import LayerBank, LayerCapture
 
@@ -27,7 +25,7 @@ class Delete(Edit):
         if self.heads is not None:
             bias = bank.bias.clone()
             places = bank.places(self.columns(layer))
-            bias[self.rows(layer).unsqueeze(-1), places] = torch.finfo(bias.dtype).min
+            bias[self.rows(layer).unsqueeze(-1), places] = layer.precision.lowest
             return replace(bank, bias=bias)
         removed = bank.removed.index_fill(0, bank.places(self.columns(layer)), True)
         return replace(bank, removed=removed)

@@ -35,7 +35,7 @@ class Odds(Edit):
             )
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
-        """log(multiplier), rounded to float32, is added to the scores."""
+        """log(multiplier), rounded as the model's scores are, is added to them."""
         bias = bank.bias.clone()
         bias[self.rows(layer).unsqueeze(-1), bank.places(self.columns(layer))] += math.log(
             self.multiplier
@@ -52,7 +52,8 @@ class Odds(Edit):
         if self.heads is not None:
             return None
         one = replace(self, tokens=self.tokens[:1])
-        return one.apply(layer, layer.bank(one.columns(layer))).bias[0].double()
+        bank = layer.bank(one.columns(layer))
+        return layer.rounded(one.apply(layer, bank), bank).bias[0].double()
 
     @classmethod
     def examples(cls, layer: LayerCapture, donor: LayerCapture) -> Sequence[Edits]:

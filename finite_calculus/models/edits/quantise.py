@@ -39,7 +39,7 @@ class Quantise(Edit):
             )
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
-        """The simulated quantiser of the core, in float32."""
+        """The simulated quantiser of the core, in the precision of the capture."""
         places = bank.places(self.columns(layer))
         keys = quantise(bank.keys[:, places], self.bits) if self.keys else None
         values = quantise(bank.values[:, places], self.bits) if self.values else None

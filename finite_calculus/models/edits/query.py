@@ -19,7 +19,7 @@ class QueryEdit(Edit):
     delta: Float[Tensor, "heads width"]
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
-        """q̃ + Δ in float32."""
+        """q̃ + Δ."""
         if self.delta.shape != layer.query.shape:
             raise ValueError(
                 f"`delta` must have shape {tuple(layer.query.shape)}, that is (heads, width); got "

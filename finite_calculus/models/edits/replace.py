@@ -90,7 +90,7 @@ class Replace(Edit):
         return (cls(layer.layer, tokens, layer),)
 
     def _mix(self, here: Tensor, there: Tensor, places: Tensor, columns: Tensor) -> Tensor:
-        there = there[:, columns]
+        there = there[:, columns].to(here.dtype)
         if self.strength == 1:
             return there
         here, there = here[:, places], by_groups_of(here, there)

@@ -33,7 +33,7 @@ class ScaleValues(Edit):
         require_finite(self, "factor")
 
     def apply(self, layer: LayerCapture, bank: LayerBank) -> LayerBank:
-        """Values scaled in float32."""
+        """Values scaled in the precision of the capture."""
         places = bank.places(self.columns(layer))
         return replace_columns(bank, places, values=bank.values[:, places] * self.factor)
 
