@@ -124,7 +124,8 @@ def computed_in_float32(model: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         stack.callback(lambda: [setattr(p, "data", data) for p, data in kept.items()])
         for module in model.modules():
-            if next(module.parameters(recurse=False), None) is not None:
+            own = module.parameters(recurse=False)
+            if any(each.dtype in (torch.float16, torch.bfloat16) for each in own):
                 stack.callback(module.register_forward_pre_hook(before, prepend=True).remove)
                 stack.callback(module.register_forward_hook(after).remove)
         yield
