@@ -128,7 +128,7 @@ def main() -> None:
             **{key: counted[key] for key in sorted({*counted, "lost", "doubled", "different"})},
         }
         print(name, tally[name], flush=True)
-    tally["crowd"] = crowd(work / "crowd", options.crowd, options.workers, draw)
+    tally["crowd"] = crowd(work, options.crowd, options.workers, draw)
     print("crowd", tally["crowd"], flush=True)
     shutil.rmtree(work)
     tally["command"] = (
@@ -262,8 +262,9 @@ def judged(out: Path, whole: dict[str, str]) -> Counter[str]:
     )
 
 
-def crowd(out: Path, units: int, workers: int, draw: random.Random) -> dict[str, Any]:
-    """Many workers, of which a quarter is killed on the way, share many units of no work."""
+def crowd(work: Path, units: int, workers: int, draw: random.Random) -> dict[str, Any]:
+    """Many workers share units of no work, a quarter of them is killed; then one process does all again."""
+    out, alone = work / "crowd", work / "alone"
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     children = [forked(begin(out, units=units, work=0.0)) for _ in range(workers)]
     for child in draw.sample(children, workers // 4):
@@ -273,13 +274,14 @@ def crowd(out: Path, units: int, workers: int, draw: random.Random) -> dict[str,
     seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     finished = [path for path in (out / "units").iterdir() if not path.name.endswith(".part")]
+    begin(alone, units=units, work=0.0)()
     return {
         "units": units,
         "workers": workers,
         "killed": codes[-signal.SIGKILL],
         "lost": units - len(finished),
         "doubled": sum(count > 1 for count in commits(out).values()),
-        "different": 0,
+        "different": int(hashes(out) != hashes(alone)),
         "seconds": round(seconds, 1),
         "processor_milliseconds_per_unit": round(1e3 * spent / units, 2),
     }
