@@ -104,7 +104,7 @@ def test_preflight_is_a_gate_for_transforms(tmp_path) -> None:
     code, output = command(
         "preflight", "embedded", "--transform", "sym2/vector", "--json", str(out)
     )
-    assert code == 1
+    assert code == 3
     assert "FAILED no change beyond rounding" in output
     assert not json.loads(out.read_text())["passed"]
 
