@@ -224,7 +224,7 @@ def test_single_rows_of_a_unit_are_shown_beside_the_recorded_ones(part: Path) ->
     assert f"means, recorded: {recorded}" in shown
     assert f"computed: {computed}" in shown
     result = command("again", str(part), "test-0", "--row", "stage=test", "--row", "mean=7")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no row has stage=test, mean=7. The tables hold means: stage, mean" in plain(
         result.output
     )
