@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.numpy import load
-
 from finite_calculus.harness import directory
 from finite_calculus.harness.directory import CAPTURES
 from finite_calculus.harness.errors import StoreError
@@ -101,6 +99,8 @@ def _load(shard: Path) -> Arrays:
     """The tensors of a shard; none where it kept none."""
     if not (shard / CAPTURES).exists():
         return {}
+    from safetensors.numpy import load  # `status` has nothing to load
+
     try:
         return load(read_plain(shard / CAPTURES))
     except Exception as error:  # of safetensors, whose errors are of no common kind

@@ -167,7 +167,7 @@ def test_a_finished_run_reports_every_table(complete: Path) -> None:
             "deletion",
             "repair",
         ),
-        *("repair-contrasts", "checks", "audit"),
+        *("repair-contrasts", "findings", "checks", "audit"),
     ]
     audit = dict(tables["audit"].rows)
     assert audit["executed shifts"] == audit["expected shifts"] == 60
