@@ -128,9 +128,12 @@ def runtime() -> list[str]:
         words = (dense, sparse, "", dense3, sparse3, "", f"{first:.2f}", f"{third:.2f}")
         lines.append(_line(f"{kind}, paper (A100)", str(tokens), str(spans), *words))
         for archive, model in _archives("runtime"):
-            for row in archive_tables("runtime", archive)["runtime"]:
+            tables = archive_tables("runtime", archive)
+            (machine,) = tables["machine"]
+            here = f"here ({machine['processor']}, threads: {machine['threads']})"
+            for row in tables["runtime"]:
                 if row["case"] == case or row["case"].partition(",")[0] == case:
-                    name = f"{kind} ({model}), here" if kind == "native" else f"{kind}, here"
+                    name = f"{kind} ({model}), {here}" if kind == "native" else f"{kind}, {here}"
                     lines.append(_line(name, row["N"], row["C"], *_times(row)))
     return lines
 
