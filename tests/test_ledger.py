@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import finite_calculus as fc
 from finite_calculus import response
 from finite_calculus.cli import app
+from finite_calculus.cli.verify import _short
 from finite_calculus.provenance.sources import source_digests
 from native_checks import preflight
 from proofs import catalogue, coq_check, coq_source, edges, ledger, native
@@ -288,3 +289,7 @@ def test_an_entry_is_green_only_if_all_that_it_stands_on_is() -> None:
     judged = list(ledger._with_foundations([*rows[:-1], below]))
     assert judged[0].failures == ()
     assert not judged[0].green
+
+
+def test_a_figure_far_beyond_its_bound_stays_short() -> None:
+    assert [_short(figure) for figure in (0.987, 12.3, 1.63e307)] == ["0.99", "12.30", "1.6e+307"]

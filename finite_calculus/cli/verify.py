@@ -123,7 +123,7 @@ def _native_text(native) -> str:
     """The worst over its bound in the newest record of this code, and the model."""
     if native.worst_over_bound is None:
         return "–" if native.status == "none" else native.status
-    return f"{native.worst_over_bound:.2f} {native.record}"
+    return f"{_short(native.worst_over_bound)} {native.record}"
 
 
 def _clause_text(row) -> str:
@@ -146,7 +146,7 @@ def _numeric_text(numeric) -> str:
     if numeric is None:
         return "–"
     lost = "–" if numeric.bits_lost is None else f"{numeric.bits_lost:.0f}"
-    return f"{numeric.violations}/{numeric.cases} {numeric.worst_over_bound:.2f} {lost}"
+    return f"{numeric.violations}/{numeric.cases} {_short(numeric.worst_over_bound)} {lost}"
 
 
 def _print_failures(report) -> None:
@@ -179,3 +179,8 @@ def _summary_line(report) -> str:
 def _seconds(report) -> str:
     spent = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in report.seconds.items())
     return f"took {spent}"
+
+
+def _short(figure: float) -> str:
+    """Two decimals where that is short; an error may be 300 digits beyond its bound."""
+    return f"{figure:.2f}" if figure < 100 else f"{figure:.2g}"
