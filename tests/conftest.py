@@ -13,6 +13,8 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.register_profile("nightly", deadline=None, max_examples=500, print_blob=True)
 settings.register_profile("dev", deadline=None, max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+# One thread in the processes that tests start, too: two workers already fill two cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True, scope="session")
