@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus import _checks
-from finite_calculus.readout import Readout, weigh
-from finite_calculus.response import relative_increments
+from finite_calculus.joint import linear_response
+from finite_calculus.readout import Readout
 from finite_calculus.rotary import (
     Band,
     Rotary,
@@ -80,8 +80,7 @@ def positional_jacobian(
     readout: Readout, linear_delta: Float[Tensor, "*edits keys"]
 ) -> Float[Tensor, "*lifted width"]:
     """Response predicted by the positional Jacobian: Δy_Jac = Σ p d_lin (v − y) (eq:phasejacobian)."""
-    weights = readout.probs * relative_increments(readout, linear_delta)
-    return 2 * weigh(weights, readout.half_centred)
+    return linear_response(readout, linear_delta)
 
 
 def rotary_remainder(

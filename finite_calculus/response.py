@@ -15,8 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus import _checks
+from finite_calculus._faint import enlarged, enlarged_probs, faint_part, weigh_all
 from finite_calculus._units import sum_remainder
-from finite_calculus.readout import Readout, at_reference, weigh
+from finite_calculus.readout import Readout, at_reference
 from finite_calculus.rounding import together, value_of
 
 # Between these D = Σ p e^d is near enough to 1 for log1p; elsewhere the direct logarithm is as accurate.
@@ -35,17 +36,30 @@ class Reallocation:
     """How an edit of the scores moves attention (main:normalise).
 
     `half_log_ratio` is t/2 for t = log(p'/p), which unlike t itself is always a number, `probs` are the
-    edited p' and `change` is p' − p, each evaluated on its own.
+    edited p' and `change` is p' − p, each evaluated on its own. `faint_probs` and `faint_change` hold those
+    below the normal numbers, with their digits, if there are any (`_faint`).
     """
 
     half_log_ratio: Float[Tensor, "*batch keys"]
     probs: Float[Tensor, "*batch keys"]
     change: Float[Tensor, "*batch keys"]
+    faint_probs: Float[Tensor, "*batch keys"] | None = None
+    faint_change: Float[Tensor, "*batch keys"] | None = None
 
     @property
     def log_ratio(self) -> Float[Tensor, "*batch keys"]:
         """t = log(p'/p), infinite where it is beyond the largest number."""
         return 2 * self.half_log_ratio
+
+    def read(self, vectors: Float[Tensor, "*vectors keys width"]) -> Float[Tensor, "*lifted width"]:
+        """Σ p' x, in which a probability below the normal numbers counts with all its digits."""
+        return weigh_all(self.probs, self.faint_probs, vectors)
+
+    def read_change(
+        self, vectors: Float[Tensor, "*vectors keys width"]
+    ) -> Float[Tensor, "*lifted width"]:
+        """Σ (p' − p) x, likewise."""
+        return weigh_all(self.change, self.faint_change, vectors)
 
 
 def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> Reallocation:
@@ -57,9 +71,23 @@ def reallocate(readout: Readout, score_delta: Float[Tensor, "*edits keys"]) -> R
     shift = _shift(readout, score_delta)
     half = torch.where(readout.attended, shift.half - 0.5 * _log_growth(readout, shift), 0.0)
     # exp(log p + t) would carry the rounding of a large t into the very key that takes over.
-    edited = shift.weights / shift.weights.sum(-1, keepdim=True)
-    change = _difference(readout.probs, edited, _doubled(half))
-    return Reallocation(half, edited, change)
+    total, t = shift.weights.sum(-1, keepdim=True), _doubled(half)
+    edited = shift.weights / total
+    change = _difference(readout.probs, edited, t)
+
+    def after() -> Tensor:
+        return torch.where(readout.attended, enlarged(shift.edited - shift.top), 0.0) / total
+
+    def changed() -> Tensor:
+        return _difference(enlarged_probs(readout), after(), t)
+
+    return Reallocation(
+        half_log_ratio=half,
+        probs=edited,
+        change=change,
+        faint_probs=faint_part(edited, readout.attended, after),
+        faint_change=faint_part(change, value_of(half).detach() != 0, changed),
+    )
 
 
 def log_ratio(
@@ -87,10 +115,10 @@ def finite_response(
     set are fixed. `value_delta` defaults to zero.
     """
     moved = reallocate(readout, score_delta)
-    response = weigh(moved.change, readout.offsets)
+    response = moved.read_change(readout.offsets)
     if value_delta is None:
         return response
-    return response + weigh(moved.probs, attended_value_delta(readout, value_delta))
+    return response + moved.read(attended_value_delta(readout, value_delta))
 
 
 def log_normaliser(

@@ -148,10 +148,10 @@ class PreparedGroups:
         return lowest >= -reach if self.heavy else math.isfinite(lowest)
 
     def _quotient(self, score_delta: Tensor, value_delta: Tensor | None) -> Tensor:
-        """The paper's quotient, with p expm1(d) = p e^c expm1(d − c) + p expm1(c) if a group is heavy.
+        """The paper's quotient, with p expm1(d) = p e^c expm1(d − c) + p expm1(c) where a group is heavy.
 
         There c is the increment of the dominant member: a common part of the increments would
-        otherwise cancel over a group that holds nearly all the mass.
+        otherwise cancel over a group that holds nearly all the mass. Elsewhere c is zero.
         """
         edited = self.probs * torch.exp(score_delta)
         drift = None
@@ -160,6 +160,8 @@ class PreparedGroups:
         else:
             dominant = self.heavy.reference.expand(*score_delta.shape[:-1], 1)
             common = torch.gather(score_delta, -1, dominant)
+            # A light group moves little mass: there the common part itself would cancel.
+            common = torch.where(self.rest < 0.5, common, 0.0)
             growth = torch.exp(common) * torch.expm1(score_delta - common)
             drift = torch.expm1(common) * self.heavy.drift
         change = growth.unsqueeze(-1) * self.pulls
