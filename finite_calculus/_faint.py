@@ -64,7 +64,7 @@ def weigh_by_probs(
 
 def faint_part(
     weights: Float[Tensor, "*batch keys"],
-    moving: Bool[Tensor, "*batch keys"],
+    moving: Bool[Tensor, "*moving keys"],
     anew: Callable[[], Float[Tensor, "*batch keys"]],
 ) -> Float[Tensor, "*batch keys"] | None:
     """Weights below the normal numbers, enlarged, and zero for all others; None if there are none.
