@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: verify test bench mutate lint docs lowest wheel clean help
+.PHONY: verify test bench mutate lint docs site lowest wheel clean help
 
 verify: $(READY)
 	$(VENV)/bin/finite-calculus verify $(ARGS)
@@ -25,6 +25,9 @@ lint: $(READY)
 
 docs: $(READY)
 	$(VENV)/bin/python docs/make.py $(ARGS)
+
+site: $(READY)
+	$(VENV)/bin/python docs/site/make_site.py
 
 # A second environment, with the lowest versions that pyproject.toml names; not part of CI.
 LOWEST := build/lowest
@@ -50,6 +53,7 @@ help:
 	@echo "make mutate   hold the tests against every mutant of the core (hours; ARGS='--files phi.py' for one file)"
 	@echo "make lint     ruff and pyright"
 	@echo "make docs     fill the tables of README.md and docs/ from the saved records"
+	@echo "make site     build the documentation as a site in build/site, without a network"
 	@echo "make lowest   run tests with the lowest versions of requirements.lowest.txt"
 	@echo "make wheel    build the wheel into dist/"
 	@echo "ARGS=... is passed on, e.g. make verify ARGS='--why main:response'"

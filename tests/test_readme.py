@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+PAGES = {path.name: path for path in (*FILES, *HOW_TO)}
 TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
 SAID = {name: " ".join(text.split()) for name, text in TEXTS.items()}
 BLOCKS = [
     pytest.param(block, id=f"{name}-{number}")
     for name, text in TEXTS.items()
+    if PAGES[name] in FILES  # those of the how-tos run in test_how_to.py
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
 ]
 
@@ -44,13 +47,15 @@ def test_the_eight_lines_say_what_the_text_says() -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_file_that_a_page_names_exists(name: str) -> None:
-    links = re.findall(r"\]\(([\w./-]+)\)", TEXTS[name])
+    links = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", TEXTS[name])
     assert [link for link in links if not (PAGES[name].parent / link).exists()] == []
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    for name in set(PAGES) - {"README.md"}:
-        assert f"(docs/{name})" in TEXTS["README.md"]
+    for path in FILES[1:]:
+        assert f"(docs/{path.name})" in TEXTS["README.md"]
+    for path in HOW_TO:
+        assert f"(how-to/{path.name})" in TEXTS["how-to.md"]
 
 
 def test_the_tables_are_what_the_records_say() -> None:

@@ -222,4 +222,5 @@ _LISTED = (
         chat=True,
     ),
 )
+# Every checkpoint with a name, by that name.
 KNOWN = {known.name: known for known in _LISTED}

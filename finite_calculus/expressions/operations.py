@@ -7,6 +7,7 @@ values within the bounds below and its result is held to them again by the inter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+# What an expression works on.
 Value = int | str
 
 MOST_CHARACTERS = 1000
@@ -30,6 +31,7 @@ def _on_number(words: str, compute: Callable[[int], Value]) -> Operation:
     return Operation(words, {"x": int}, compute)
 
 
+# Every operation that an expression may name; there is no other.
 OPERATIONS: Mapping[str, Operation] = {
     "upper": _on_text("makes text upper case", str.upper),
     "lower": _on_text("makes text lower case", str.lower),

@@ -35,6 +35,7 @@ class OptionName:
         self.name = name
 
 
+# Numbers of layers as a setting, typed as `0,3,7-9` or `all`; none twice.
 Layers = Annotated[tuple[int, ...], LayerList(), AfterValidator(_distinct)]
 # A place on the user's machine: an option, but no setting. What is read from it is hashed in the plan.
 Folder = Annotated[Path | None, Field(exclude=True)]

@@ -19,6 +19,7 @@ from finite_calculus.harness.settings import StudySettings
 from finite_calculus.harness.tables import Table
 
 Arrays = Mapping[str, np.ndarray]
+# What a stage decided, frozen for the next one: plain data.
 Policy = Mapping[str, Any]
 
 S = TypeVar("S", bound=StudySettings, contravariant=True)

@@ -6,9 +6,11 @@ paper names one, 64; the others here are powers of two on either side.
 
 from finite_calculus.models.edits import BANDS, Delete, Edit, KeyShift, Odds, ScaleValues
 
+# Factors of the odds that a table of scores tries at every token.
 MULTIPLIERS = (1 / 16, 1 / 4, 1 / 2, 2.0, 4.0, 16.0, 64.0)
 SHIFT = 16
 
+# The kinds of edits that are scored at every token: odds, deletion, value zeroing, turned keys.
 TOKEN_KINDS: tuple[Edit, ...] = (
     *(Odds.anywhere(multiplier) for multiplier in MULTIPLIERS),
     Delete.anywhere(),

@@ -20,6 +20,7 @@ from torch import Tensor
 from finite_calculus.models.layer import LayerBank, LayerCapture, by_groups_of, repeat_groups
 from finite_calculus.models.words import short_repr
 
+# Places of tokens in a prompt, from 0.
 Tokens = tuple[int, ...]
 # The layer of a template: an edit that has no place yet.
 ANYWHERE = -1
@@ -148,6 +149,7 @@ class Edit:
         return layer.columns(self.tokens)
 
 
+# What one counterfactual holds: an edit, or several at once.
 Edits = Edit | tuple[Edit, ...]
 EditClass = TypeVar("EditClass", bound=type[Edit])
 _REGISTERED: list[type[Edit]] = []

@@ -20,6 +20,7 @@ from finite_calculus.models.edits.base import (
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.rotary import Rotary, frequency_bands, rotate
 
+# Thirds of a head's rotary planes, fastest first.
 BANDS = ("fast", "middle", "slow")
 
 
