@@ -141,10 +141,10 @@ def _draw_points(axes: Any, panel: Panel) -> dict[str, Any]:
     size, alpha = (6, 0.5) if dense else (14, 0.7) if count > 100 else (34, 1.0)
     handles = {}
     for n, series in enumerate(panel.series):
-        handles[series.name] = axes.scatter(
-            series.x, series.y, s=size, c=_COLOURS[n % 6], marker=_MARKERS[n % 6],
-            alpha=alpha, linewidths=0, rasterized=dense,
-        )  # fmt: skip
+        look: dict[str, Any] = {"c": _COLOURS[n % 6], "marker": _MARKERS[n % 6], "linewidths": 0}
+        axes.scatter(series.x, series.y, s=size, alpha=alpha, rasterized=dense, **look)
+        # The legend shows a point that can be seen.
+        handles[series.name] = axes.scatter([], [], s=34, **look)
         if series.low:
             errors = _errors(series)
             axes.errorbar(
@@ -162,7 +162,8 @@ def _draw_bars(axes: Any, panel: Panel) -> dict[str, Any]:
         left = [places.index(str(x)) - 0.4 + (n + 0.5) * width for x in series.x]
         handles[series.name] = axes.bar(
             left, series.y, width, color=_COLOURS[n % 6], hatch=_HATCHES[n % 6], edgecolor=INK,
-            linewidth=0.5, yerr=_errors(series) if series.low else None, error_kw={"elinewidth": 0.8},
+            linewidth=0.5, yerr=_errors(series) if series.low else None,
+            error_kw={"elinewidth": 0.8, "ecolor": INK},
         )  # fmt: skip
     axes.grid(visible=False, axis="x")
     axes.set_xticks(range(len(places)), places)
