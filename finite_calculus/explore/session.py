@@ -159,9 +159,15 @@ class Session:
         """The session as a script."""
         return {"name": "session.py", "text": script_of(self.name, self.question)}
 
-    def page(self) -> dict[str, str]:
-        """The session as a page that opens without the model."""
-        return {"name": "session.html", "text": saved_page(self.state())}
+    def page(self, kind: str) -> dict[str, str]:
+        """The session as a page that opens without the model; every head of `kind` is in it, too."""
+        state, capture = self.state(), self.question.capture
+        if kind:
+            template = kind_of(kind, self.question.donor)
+            for head in range(min(layer.heads for layer in capture.layers)):
+                effects = head_effects(capture, template, head)
+                state["views"][f"{kind} {head}"] = pack(effects)
+        return {"name": "session.html", "text": saved_page(state)}
 
     def _stacked(self) -> dict[str, Any]:
         stack = list(self.question.stack)

@@ -19,6 +19,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _STROKES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 _PANEL_WIDTH, _HEIGHT = 4.8, 3.4
+# More groups of bars than this take twice the width.
+_MOST_GROUPS = 12
 _LINE = 0.19  # of a legend, in inches
 _LETTERS = 64  # of a legend, over one panel
 _VARIABLES = {INK: "--figure-ink", GRID: "--figure-grid"}
@@ -35,7 +37,8 @@ def draw(figure: Figure, *, owner: str = "") -> str:
 
     count = len(figure.panels)
     with mpl.rc_context(_style(owner + figure.name)):  # type: ignore[arg-type]
-        canvas = Canvas(figsize=(_PANEL_WIDTH * count, _HEIGHT), layout="constrained")
+        width = _PANEL_WIDTH * count * (1 + any(map(_is_crowded, figure.panels)))
+        canvas = Canvas(figsize=(width, _HEIGHT), layout="constrained")
         FigureCanvasSVG(canvas)
         handles: dict[str, Any] = {}
         for axes, panel in zip(
@@ -47,7 +50,7 @@ def draw(figure: Figure, *, owner: str = "") -> str:
             fitting = min(len(handles), max(1, int(_LETTERS * count / longest)))
             canvas.legend(handles.values(), handles, loc="outside upper center", ncols=fitting)
             lines = math.ceil(len(handles) / fitting)
-            canvas.set_size_inches(_PANEL_WIDTH * count, _HEIGHT + _LINE * (lines - 1))
+            canvas.set_size_inches(width, _HEIGHT + _LINE * (lines - 1))
         buffer = io.StringIO()
         canvas.savefig(
             buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True
@@ -169,6 +172,11 @@ def _draw_bars(axes: Any, panel: Panel) -> dict[str, Any]:
     axes.set_xticks(range(len(places)), places)
     _slant(axes, panel.series)
     return handles
+
+
+def _is_crowded(panel: Panel) -> bool:
+    places = {x for series in panel.series for x in series.x}
+    return panel.kind == "bars" and len(places) > _MOST_GROUPS
 
 
 def _errors(series: Series) -> list[list[float]]:

@@ -206,7 +206,8 @@ def test_the_keyboard_alone_suffices(page: Any, explorer: Explorer) -> None:
     tab_to("at.id === 'map'")
     keys(RIGHT * 3 + ENTER)
     settled(page)
-    assert ":3:" in text(page, "#picked code") + ":"
+    # The map goes on from what was picked.
+    assert ":7:" in text(page, "#picked code") + ":"
     tab_to("at.id === 'execute'")
     keys(ENTER)
     settled(page)
@@ -238,6 +239,7 @@ def test_a_session_is_exported_as_a_script_and_as_a_page(page: Any, folder: Path
     press(page, "get-script")
     assert "executed([parse_edit(" in downloaded(folder, "session.py")
     headline = text(page, "#headline")
+    choose(page, "word", "odds")
     press(page, "get-page")
     saved = folder / "saved.html"
     saved.write_text(downloaded(folder, "session.html"), encoding="utf-8")
@@ -250,6 +252,14 @@ def test_a_session_is_exported_as_a_script_and_as_a_page(page: Any, folder: Path
     pick(page, 7)
     assert "delete" in text(page, "#picked")
     assert not page.find_element("id", "ask").is_displayed()
+    # Every head of the edit that was looked at when the page was saved, and of no other.
+    choose(page, "head", "1")
+    error = page.find_element("id", "error")
+    assert "saved without these colours" in error.text
+    choose(page, "word", "odds")
+    assert not error.is_displayed()
+    choose(page, "head", "3")
+    assert not error.is_displayed()
     assert complaints(page) == []
     assert [url for url in requested(page) if url.startswith(("http", "ws"))] == []
 

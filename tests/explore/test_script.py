@@ -68,7 +68,7 @@ def test_texts_in_a_script_and_a_page_are_data(session: Session) -> None:
     line = next(each for each in text.splitlines() if each.startswith("prompt = "))
     exec(line, names)
     assert names["prompt"] == HOSTILE
-    page = session.page()["text"]
+    page = session.page("")["text"]
     assert page.count("</script>") == 2
     assert "<img" not in page
     data = page.split('id="data">', 1)[1].split("</script>", 1)[0]
@@ -78,7 +78,7 @@ def test_texts_in_a_script_and_a_page_are_data(session: Session) -> None:
 
 
 def test_a_saved_page_may_ask_nobody(session: Session) -> None:
-    page = session.page()["text"]
+    page = session.page("")["text"]
     policy = page.split('http-equiv="Content-Security-Policy" content="', 1)[1].split('"', 1)[0]
     assert "connect-src 'none'" in policy
     assert "default-src 'none'" in policy

@@ -54,6 +54,7 @@
   // Picking.
   const choose = (cell, tokens) => {
     if (Number.isNaN(cell.effect)) return tell("There is no such edit at this token: the layer does not attend to it, or has no positions.");
+    map.follow({ ...cell, token: tokens[0] });
     if (saved) return ($("picked").replaceChildren(el("p", { textContent: `${describe(cell)}.` }), el("p", { className: "quiet", textContent: "This page was saved; a live explorer splits, certifies and executes." })));
     const edit = specification(cell, tokens, colours.look.head);
     return during("predicting …", async () => showPicked(await post("pick", { edits: [edit] })));
@@ -165,7 +166,7 @@
     const word = state.words.find((each) => each.word === $("word").value);
     const number = Number($("amount").value);
     $("amount").disabled = !word || word.usual === null;
-    $("head").disabled = !word || saved !== null;
+    $("head").disabled = !word;
     Object.assign(colours.look, {
       word: word ? word.word : "",
       amount: word && word.usual !== null ? number : null,
@@ -174,7 +175,8 @@
     });
     if (!word) $("head").value = "-1";
     const question = colours.missing();
-    if (question && saved) return tell("This page was saved without that edit; a live explorer has it.");
+    if (question && saved) return tell("This page was saved without these colours: they are those that were looked at, and every head of the edit that was chosen then.");
+    if (saved) tell("");
     if (question) return during("colouring …", async () => (await colours.keep(await post("colours", question)), paint()));
     return paint();
   };
@@ -230,9 +232,9 @@
     const columns = [
       { name: "layer", numeric: true, text: (n) => String(state.layers[layer(n)]), key: layer, width: 7 },
       { name: "token", numeric: true, text: (n) => String(token(n)), key: token, width: 7 },
-      { name: "text", numeric: false, text: (n) => quoted(state.tokens[token(n)]), key: (n) => state.tokens[token(n)], width: 18 },
-      { name: "edit", numeric: false, text: (n) => state.kinds[kind(n)], key: kind, width: 14 },
       { name: "predicted", numeric: true, text: (n) => signed(grid[rows[n]]), key: (n) => grid[rows[n]], width: 12 },
+      { name: "edit", numeric: false, text: (n) => state.kinds[kind(n)], key: kind, width: 14 },
+      { name: "text", numeric: false, text: (n) => quoted(state.tokens[token(n)]), key: (n) => state.tokens[token(n)], width: 18 },
     ];
     viewer.drawTable(place, "All candidates", columns, rows.length, (n) => choose({ layer: layer(n), token: token(n), effect: grid[rows[n]], trusted: NaN, ...colours.parts(state.kinds[kind(n)]) }, [token(n), token(n)]));
   });
@@ -260,7 +262,9 @@
   });
   for (const [id, action, type] of [["get-script", "script", "text/x-python"], ["get-page", "page", "text/html"]])
     on(id, "click", "exporting …", async () => {
-      const { name, text } = await post(action, {});
+      // Heads are kept for the edit that is looked at.
+      const { word, amount } = colours.look, kind = word && colours.kindText(word, amount);
+      const { name, text } = await post(action, action === "page" ? { kind } : {});
       viewer.save(name, type, text);
     });
   $("add-ratio").addEventListener("click", ratios.add);

@@ -110,6 +110,10 @@ const drawMap = (canvas, says, describe, pick) => {
       [state, largest] = [given, most];
       paint();
     },
+    follow: (cell) => {
+      cursor = { layer: cell.layer, token: cell.token };
+      paint();
+    },
     mark: (cells) => {
       marks = new Set(cells);
       paint();

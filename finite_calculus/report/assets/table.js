@@ -71,7 +71,7 @@ const viewer = (() => {
     view.setAttribute("aria-label", title);
     const head = document.createElement("div");
     head.className = "head";
-    const grid = columns.map((column) => `calc(${column.width}ch + 1.6rem)`).join(" ");
+    const grid = columns.map((column) => `calc(${column.width}ch + var(--cell-padding))`).join(" ");
     head.style.gridTemplateColumns = grid;
     const body = document.createElement("div");
     body.style.position = "relative";
