@@ -68,11 +68,12 @@ class Curvature:
         """½ cᵀFc + ⟨H Bᵀc, r⟩ for writes Δo = Bᵀc + r of one layer (float32)."""
         rows = self.rows(layer)
         basis, products, form = self.basis[rows], self.products[rows], self.form[rows, rows]
-        inside = writes @ basis.T
+        inside, seen = (writes @ torch.cat([basis, products]).T).split(len(basis), -1)
+        # ½ cᵀFc + ⟨H Bᵀc, Δo − Bᵀc⟩, its terms in c together.
+        quadratic = inside @ (0.5 * form - basis @ products.T)
         rest = torch.addmm(writes, inside, basis, alpha=-1)
-        mixed = (inside * (rest @ products.T)).sum(-1)
         return SecondOrder(
-            term=0.5 * ((inside @ form) * inside).sum(-1) + mixed,
+            term=(inside * (quadratic + seen)).sum(-1),
             outside=torch.linalg.vector_norm(rest, dim=-1),
             size=torch.linalg.vector_norm(writes, dim=-1),
         )

@@ -32,13 +32,15 @@ def with_downstream(table: ScoreTable, blocks: Sequence[Block] = ()) -> ScoreTab
     anchors = []
     for part in layer_writes(capture, table.parts, blocks):
         number, residual, writes = part.layer.layer, part.layer.residual or 0.0, part.writes
-        norm = torch.linalg.vector_norm(writes, dim=-1).double()
-        size[part.rows] = norm / residual
-        if bend is not None:
+        if bend is None:
+            norm = torch.linalg.vector_norm(writes, dim=-1).double()
+        else:
             second = bend.second(number, writes)
+            norm = second.size.double()
             term[part.rows] = second.term.double()
             outside[part.rows] = second.outside.double() / torch.where(norm > 0, norm, 1.0)
             missing[part.rows] = 0.5 * bend.steepest(number) * second.outside.double().square()
+        size[part.rows] = norm / residual
         anchors.append(
             choose_anchors(
                 part.rows,

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from finite_calculus.models import Capture, Edit, LayerCapture, edited_bank, increments
-from finite_calculus.models.writes import kind_writes, token_writes
+from finite_calculus.models.writes import kind_writes, token_pulls
 from finite_calculus.search.block import Block
 from finite_calculus.search.table import Part, places_of
 from finite_calculus.sparse import prepare
@@ -36,48 +36,60 @@ def layer_writes(
     groups = places_of(parts)
     for layer in capture.layers:
         pieces = [
-            (starts[numbers[place]] + inside, writes)
+            piece
             for numbers in groups
-            for place, inside, writes in _writes(
+            for piece in _writes(
                 capture,
                 layer,
                 [parts[n] for n in numbers],
+                torch.tensor([starts[n] for n in numbers]),
                 [blocks[n] for n in numbers] if blocks else [],
             )
         ]
         if pieces:
-            rows, writes = zip(*pieces, strict=True)
-            yield LayerWrites(layer, torch.cat(rows), torch.cat(writes))
+            yield LayerWrites(layer, *pieces[0]) if len(pieces) == 1 else _joined(layer, pieces)
+
+
+def _joined(layer: LayerCapture, pieces: list[tuple[Tensor, Tensor]]) -> LayerWrites:
+    rows, writes = zip(*pieces, strict=True)
+    return LayerWrites(layer, torch.cat(rows), torch.cat(writes))
 
 
 def _writes(
-    capture: Capture, layer: LayerCapture, parts: list[Part], blocks: list[Block]
-) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Number of the part, its rows in a layer and their writes, for parts at the same places."""
+    capture: Capture,
+    layer: LayerCapture,
+    parts: list[Part],
+    starts: Int[Tensor, " parts"],
+    blocks: list[Block],
+) -> Iterator[tuple[Int[Tensor, " rows"], Float[Tensor, "rows model"]]]:
+    """Rows in a layer and their writes, for parts at the same places that begin at `starts`."""
     tokens = parts[0].tokens
     numbers = parts[0].layers.tolist()
     if tokens is None:
         for row, edits in enumerate(parts[0].listed):
             if numbers[row] == layer.layer:
-                yield 0, torch.tensor([row]), capture.predict(edits).write.float().unsqueeze(0)
+                yield starts + row, capture.predict(edits).write.float().unsqueeze(0)
         return
     if layer.layer not in numbers:
         return
     at = numbers.index(layer.layer)
-    first = at * len(tokens)
+    first = starts + at * len(tokens)
     kinds = tuple(part.kind for part in parts if part.kind is not None)
     columns = tokens - layer.first
     if columns.shape[1] > 1:
-        every = first + torch.arange(len(tokens))
-        yield from ((n, every, _grouped(layer, kind, columns)) for n, kind in enumerate(kinds))
+        every = torch.arange(len(tokens))
+        for start, kind in zip(first, kinds, strict=True):
+            yield start + every, _grouped(layer, kind, columns)
         return
     known = {n: _scores_at(block, at) for n, block in enumerate(blocks) if _only_scores(block)}
-    for prepared in token_writes(layer, columns[:, 0]):
-        rows = first + torch.arange(len(prepared.columns))
-        yield from (
-            (n, rows, writes) for n, writes in enumerate(kind_writes(prepared, kinds, known))
+    for prepared in token_pulls(layer, columns[:, 0]):
+        here = torch.arange(len(prepared.columns))
+        # One column after the other, the order in which the writes are formed.
+        yield (
+            (here.unsqueeze(1) + first).flatten(),
+            kind_writes(prepared, kinds, known).flatten(0, 1),
         )
-        first += len(prepared.columns)
+        first = first + len(here)
 
 
 def _only_scores(block: Block) -> bool:

@@ -13,7 +13,7 @@ from finite_calculus.models.kinds import TOKEN_KINDS
 from finite_calculus.models.storage import same_tensors
 from finite_calculus.models.support import UnsupportedModelError, find_sites
 from finite_calculus.models.tiny import FAMILIES, tiny_model
-from finite_calculus.models.writes import kind_writes, token_writes
+from finite_calculus.models.writes import kind_writes, token_pulls
 
 FLOAT32 = torch.finfo(torch.float32).eps
 ANSWERS = {"answer": 5, "versus": 9}
@@ -127,17 +127,17 @@ def test_writes_of_all_tokens_are_those_of_each_prediction(tiny, ids, family):
     with attach(tiny(family)) as instrument:
         layer = instrument.capture(ids, **ANSWERS, layers=[1]).layer(1)
     columns = layer.attended.nonzero().squeeze(-1)
-    (prepared,) = token_writes(layer, columns)
+    (prepared,) = token_pulls(layer, columns)
     writes = kind_writes(prepared, TOKEN_KINDS)
     for place, kind in enumerate(TOKEN_KINDS):
         for column in (0, len(columns) // 2, len(columns) - 1):
             if not bool(kind.allowed(layer)[columns[column]]):
-                assert not bool(writes[place, column].any())
+                assert not bool(writes[column, place].any())
                 continue
             token = int(columns[column]) + layer.first
             expected = predict(layer, kind.at(1, (token,))).write
             scale = layer.output_projection.abs().sum((0, 1)) * layer.values.abs().max()
-            assert bool(((writes[place, column] - expected).abs() <= 48 * FLOAT32 * scale).all())
+            assert bool(((writes[column, place] - expected).abs() <= 48 * FLOAT32 * scale).all())
 
 
 def test_writes_in_pieces_are_the_same(tiny, ids, monkeypatch):
@@ -146,11 +146,11 @@ def test_writes_in_pieces_are_the_same(tiny, ids, monkeypatch):
     with attach(tiny("llama")) as instrument:
         layer = instrument.capture(ids, **ANSWERS, layers=[1]).layer(1)
     columns = torch.arange(20)
-    (whole,) = token_writes(layer, columns)
+    (whole,) = token_pulls(layer, columns)
     monkeypatch.setattr(module, "_ENTRIES", 6 * 48 * 3)
-    pieces = list(token_writes(layer, columns))
+    pieces = list(token_pulls(layer, columns))
     assert len(pieces) == 7
-    joined = torch.cat([kind_writes(piece, TOKEN_KINDS) for piece in pieces], 1)
+    joined = torch.cat([kind_writes(piece, TOKEN_KINDS) for piece in pieces])
     expected = kind_writes(whole, TOKEN_KINDS)
     assert apart(joined, expected) <= rounding_of(expected)
 
@@ -158,7 +158,7 @@ def test_writes_in_pieces_are_the_same(tiny, ids, monkeypatch):
 def test_directions_hold_as_much_as_the_best_of_their_number(tiny, ids):
     with attach(tiny("llama")) as instrument:
         layer = instrument.capture(ids, **ANSWERS, layers=[1]).layer(1)
-    (prepared,) = token_writes(layer, torch.arange(20))
+    (prepared,) = token_pulls(layer, torch.arange(20))
     writes = kind_writes(prepared, TOKEN_KINDS).flatten(0, 1).double()
     basis = write_directions(layer, 6, TOKEN_KINDS).double()
     assert apart(basis @ basis.T, torch.eye(6).double()) <= rounding_of(torch.ones(1))
@@ -170,7 +170,7 @@ def test_directions_hold_as_much_as_the_best_of_their_number(tiny, ids):
 def test_fewer_directions_come_where_the_writes_span_fewer():
     writes = torch.zeros(30, 12)
     writes[:, :2] = torch.randn(30, 2, generator=torch.Generator().manual_seed(0))
-    assert principal(writes, 8).shape == (2, 12)
+    assert principal(writes, torch.eye(12), 8).shape == (2, 12)
 
 
 def test_second_order_terms_are_quadratic_forms_and_name_what_is_outside(tiny, ids):
