@@ -3,12 +3,23 @@
 import json
 from collections.abc import Callable
 
-import pyarrow.compute as pc
+import numpy as np
 import pyarrow.parquet as pq
 from archives import ROOT, archive_tables
 
 # A layer errs more where the ratio of errors is below this: a tenth more.
 _WORSE = 1 / 1.1
+
+# Other sums of the first order d and the second-order term t that cost nothing more.
+_FORMS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "d + t, the second order": lambda d, t: d + t,
+    "d/(1 − t/d), Padé [1/1]": lambda d, t: d / (1 - t / d),
+    "the same where t opposes d, else d + t": lambda d, t: np.where(
+        t * d < 0, d / (1 - t / d), d + t
+    ),
+    "d + \\|d\\| tanh(t/\\|d\\|)": lambda d, t: d + np.abs(d) * np.tanh(t / np.abs(d)),
+    "d + 2 tanh(t/2)": lambda d, t: d + 2 * np.tanh(t / 2),
+}
 
 
 def search_recall() -> list[str]:
@@ -55,7 +66,7 @@ def search_layers() -> list[str]:
             for each in nearer
         ]
         upper = sum(int(row["layer"]) >= third for row in rows)
-        counts.insert(1, str(sum(n >= third and r >= 3 for n, r in _over_all(model).items())))
+        counts.insert(1, str(sum(ratio >= 3 for ratio in _upper(_over_all(model)))))
         cells = (model, str(len(rows)), str(upper), *counts, *least, *worse)
         lines.append("| " + " | ".join(cells) + " |")
     return lines
@@ -107,23 +118,85 @@ def search_trust() -> list[str]:
     return _search_lines("trust", shown)
 
 
+def search_forms() -> list[str]:
+    """Ways to join first and second order, over all large effects, executed by the calibration or not."""
+    lines = [
+        "| model | prediction | MAE, effects ≥ 0.1 | upper layers ≥ 3 × nearer | of | least there |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for model in _searched():
+        columns = _large(model)
+        for name, form in _FORMS.items():
+            errors = _errors(columns, form)
+            upper = _upper(_times_nearer(columns, errors))
+            counts = (str(sum(each >= 3 for each in upper)), str(len(upper)))
+            cells = (model, name, f"{errors.mean():.4g}", *counts, f"{min(upper):.3g}")
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def search_bands() -> list[str]:
+    """The share of effects within the 95 % band, prompt by prompt."""
+    lines = [
+        "| model | prompts | of them below 0.95 | lowest | highest |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for model in _searched():
+        columns = _candidates(model, ("task", "prompt", "executed", "corrected", "band", "known"))
+        within = np.abs(columns["corrected"] - columns["executed"]) <= columns["band"]
+        names = np.char.add(columns["task"].astype(str), columns["prompt"].astype(str))
+        rates = [within[(names == name) & ~columns["known"]].mean() for name in np.unique(names)]
+        low = sum(rate < 0.95 for rate in rates)
+        cells = (model, str(len(rates)), str(low), f"{min(rates):.3g}", f"{max(rates):.3g}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
 def _over_all(model: str) -> dict[int, float]:
     """How many times nearer the second order is at each layer, over all large effects, executed or not."""
-    names = ["layer", "executed", "exact", "second"]
-    table = pq.read_table(
-        ROOT / "results" / "search" / model / "candidates.parquet",
-        columns=names,
-        filters=(pc.abs(pc.field("executed")) >= 0.1),
-    )
-    errors = {name: pc.abs(pc.subtract(table[name], table["executed"])) for name in names[2:]}
-    sums = (
-        table.select(["layer"])
-        .append_column("exact", errors["exact"])
-        .append_column("second", errors["second"])
-        .group_by("layer")
-        .aggregate([("exact", "sum"), ("second", "sum")])
-    )
-    return {row["layer"]: row["exact_sum"] / row["second_sum"] for row in sums.to_pylist()}
+    columns = _large(model)
+    return _times_nearer(columns, _errors(columns, lambda first, term: first + term))
+
+
+def _errors(
+    columns: dict[str, np.ndarray], form: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """What a form of first order and second-order term is off by."""
+    first = columns["exact"]
+    return np.abs(form(first, columns["second"] - first) - columns["executed"])
+
+
+def _times_nearer(columns: dict[str, np.ndarray], errors: np.ndarray) -> dict[int, float]:
+    """The error of the exact write along the gradient over these, by layer."""
+    plain, layers = np.abs(columns["exact"] - columns["executed"]), columns["layer"]
+    return {
+        int(n): float(plain[layers == n].sum() / errors[layers == n].sum())
+        for n in np.unique(layers)
+    }
+
+
+def _upper(ratios: dict[int, float]) -> list[float]:
+    """Those of the upper two thirds of the layers."""
+    third = (1 + max(ratios)) / 3
+    return [ratio for layer, ratio in ratios.items() if layer >= third]
+
+
+def _large(model: str) -> dict[str, np.ndarray]:
+    """The candidates of a model whose executed effect is at least 0.1."""
+    columns = _candidates(model, ("layer", "executed", "exact", "second"))
+    chosen = np.abs(columns["executed"]) >= 0.1
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def _candidates(model: str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Columns of every candidate of a model's archive, in double precision."""
+    path = ROOT / "results" / "search" / model / "candidates.parquet"
+    table = pq.read_table(path, columns=list(names))
+    columns = {name: table[name].to_numpy() for name in names}
+    return {
+        name: column.astype(np.float64) if column.dtype.kind == "f" else column
+        for name, column in columns.items()
+    }
 
 
 def search_rows(model: str, table: str) -> list[dict[str, str]]:
@@ -163,7 +236,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "search-recall": search_recall,
     "search-time": search_time,
     "search-layers": search_layers,
+    "search-forms": search_forms,
     "search-trust": search_trust,
+    "search-bands": search_bands,
     "search-each-layer": search_each_layer,
     "search-cost": search_cost,
     "search-parts": search_parts,
