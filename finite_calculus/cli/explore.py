@@ -6,7 +6,7 @@ import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.guide import MODELS
-from finite_calculus.cli.options import Device, Model
+from finite_calculus.cli.options import Device, Dtype, Model
 from finite_calculus.cli.question import or_refuse
 
 
@@ -20,6 +20,7 @@ def explore(
         bool, typer.Option("--browser", help="Open the page in the default browser.")
     ] = False,
     device: Device = "cpu",
+    dtype: Dtype = "float32",
 ) -> None:
     """Open a page on this machine: type a prompt, see its tokens coloured, pick edits, execute, export.
 
@@ -35,7 +36,7 @@ def explore(
     from finite_calculus.models import attach
 
     print(f"loading {model} ...", flush=True)
-    native, loaded = or_refuse(lambda: load(model, device=device))
+    native, loaded = or_refuse(lambda: load(model, dtype=dtype, device=device))
     tokenizer = or_refuse(lambda: require_tokenizer(native, loaded))
     with or_refuse(lambda: attach(native, tokenizer=tokenizer)) as instrument:
         try:

@@ -27,11 +27,15 @@ class Donor:
 
 @dataclass(eq=False)
 class Question:
-    """A captured prompt and what a person has done with it."""
+    """A captured prompt and what a person has done with it.
+
+    An executed effect below `floor`, where there is one, is not resolved.
+    """
 
     text: str
     capture: Capture
     tokenizer: Any
+    floor: float | None = None
     donors: list[Donor] = field(default_factory=list)
     stack: tuple[str, ...] = ()
     before: list[tuple[str, ...]] = field(default_factory=list)

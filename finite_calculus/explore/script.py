@@ -97,7 +97,7 @@ def script_of(model: str, asked: Question) -> str:
     body = "".join(step.code for step in asked.steps)
     functions = [text for name, text in _FUNCTIONS.items() if f"{name}(" in body]
     lines = [
-        f"model, tokenizer = load({model!r})",
+        f"model, tokenizer = load({model!r}, dtype={asked.capture.layers[0].dtype!r})",
         "instrument = attach(model, tokenizer=tokenizer)",
         f"prompt = {asked.text!r}",
         f"capture = instrument.capture(prompt, {sides})",

@@ -51,9 +51,11 @@ class Session:
     def ask(self, prompt: str, answer: str, versus: str, chat: bool) -> dict[str, Any]:
         """Capture a prompt; the session begins anew."""
         text = self._in_chat(prompt) if chat else prompt
-        self._question = Question(
-            text, self._capture(text, answer, versus), self.instrument.tokenizer
-        )
+        capture = self._capture(text, answer, versus)
+        # In half precision rounding alone moves an effect by more than most edits do.
+        half = capture.layers[0].precision.half
+        floor = self.instrument.noise_floor(capture) if half else None
+        self._question = Question(text, capture, self.instrument.tokenizer, floor)
         return self.state()
 
     def donor(self, prompt: str) -> dict[str, Any]:
@@ -109,7 +111,9 @@ class Session:
         donor = f"donors[{len(asked.donors) - 1}]"
         code = f"executed([{', '.join(code_of(edit, donor) for edit in edits)}])"
         local = None if done.local is None else _local(done.local)
-        asked.steps.append(Step(" + ".join(edits), numbers, code, {"local": local, **picked}))
+        asked.steps.append(
+            Step(" + ".join(edits), numbers, code, {"local": local, "floor": asked.floor, **picked})
+        )
         return {"step": asked.steps[-1].shown(), **picked}
 
     def stack(self, edits: list[str]) -> dict[str, Any]:

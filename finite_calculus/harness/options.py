@@ -61,6 +61,7 @@ def settings_from(
 def command_words(settings: StudySettings) -> list[str]:
     """The options that reproduce settings; DIR stands for a folder of the user."""
     words: list[str] = []
+    saved = settings.model_dump(mode="json")
     for option in options_of(type(settings)):
         value = getattr(settings, option.field)
         if option.folder:
@@ -69,8 +70,8 @@ def command_words(settings: StudySettings) -> list[str]:
             words += [option.flag, ",".join(_text(item) for item in value) or "none"]
         elif isinstance(value, bool):
             words += [] if value else [f"--no-{option.flag.removeprefix('--')}"]
-        elif value is not None:
-            words += [option.flag, _text(settings.model_dump(mode="json")[option.field])]
+        elif value is not None and option.field in saved:
+            words += [option.flag, _text(saved[option.field])]
     return words
 
 

@@ -7,9 +7,17 @@ description is the help, and its value is what the command that reproduces the r
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_serializer,
+    model_serializer,
+    model_validator,
+)
 
 
 class Frozen(BaseModel):
@@ -35,6 +43,8 @@ class OptionName:
         self.name = name
 
 
+# As `finite_calculus.models.precision` knows them; settings are read without torch.
+Dtype = Literal["float32", "bfloat16", "float16", "float64"]
 # Numbers of layers as a setting, typed as `0,3,7-9` or `all`; none twice.
 Layers = Annotated[tuple[int, ...], LayerList(), AfterValidator(_distinct)]
 # A place on the user's machine: an option, but no setting. What is read from it is hashed in the plan.
@@ -83,8 +93,12 @@ class StudySettings(Frozen):
 class ModelSettings(StudySettings):
     """Settings of a study on a native model.
 
-    `batch` counts executed rows with their control: rounding depends on it, so it is a setting.
+    `batch` counts executed rows with their control: rounding depends on it, so it is a setting. So does
+    `dtype`; where it is float32 it is not written, as in runs from before there was a choice.
     """
+
+    # Why the study refuses half precision, if it does: what follows "which".
+    not_in_half: ClassVar[str] = ""
 
     model: Annotated[
         str,
@@ -93,15 +107,33 @@ class ModelSettings(StudySettings):
         ),
     ]
     batch: Annotated[int, Field(ge=2, description="Executed rows with their control.")]
+    dtype: Annotated[Dtype, Field(description="What the model computes in.")] = "float32"
 
     @property
     def title(self) -> str:
-        """The study and its model."""
-        return f"{self.study} on {portable_model(self.model)}"
+        """The study, its model, and the precision where it is another than float32."""
+        title = f"{self.study} on {portable_model(self.model)}"
+        return title if self.dtype == "float32" else f"{title} in {self.dtype}"
 
     def with_places(self) -> dict[str, Any]:
         """As above, with the model where it lies."""
         return {**super().with_places(), "model": self.model}
+
+    @model_validator(mode="after")
+    def _fine_enough(self) -> "ModelSettings":
+        if self.not_in_half and self.dtype in ("bfloat16", "float16"):
+            raise ValueError(
+                f"`dtype` must be float32 or float64 for {self.study}, which {self.not_in_half}; got "
+                f"{self.dtype}."
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _saved(self, fields: Any) -> dict[str, Any]:
+        saved = fields(self)
+        if saved.get("dtype") == "float32":
+            del saved["dtype"]
+        return saved
 
     @field_serializer("model")
     def _saved_model(self, model: str) -> str:

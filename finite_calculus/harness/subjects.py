@@ -117,7 +117,15 @@ def open_subject(
     from finite_calculus.checkpoints import load
     from finite_calculus.models import attach
 
-    model, tokenizer = load(settings.model, device=device) if loaded is None else loaded
+    if loaded is None:
+        loaded = load(settings.model, dtype=settings.dtype, device=device)
+    model, tokenizer = loaded
+    computed = str(model.dtype).removeprefix("torch.")
+    if computed != settings.dtype:
+        raise ValueError(
+            f"`loaded` must compute in what the settings say, {settings.dtype}; it computes in {computed}. "
+            f"Load it with dtype={settings.dtype!r}, or set dtype={computed!r}."
+        )
     with attach(model, tokenizer=tokenizer) as instrument:
         yield ModelSubject(instrument, tokenizer)
 

@@ -5,10 +5,19 @@ import math
 import pytest
 import torch
 
+from finite_calculus.checkpoints import load
 from finite_calculus.explore import Session
 from finite_calculus.explore.grid import head_effects, kind_effects
 from finite_calculus.explore.wording import KINDS, edit_of, kind_of
-from finite_calculus.models import Delete, Instrument, Odds, Replace, ScaleValues, predict_several
+from finite_calculus.models import (
+    Delete,
+    Instrument,
+    Odds,
+    Replace,
+    ScaleValues,
+    attach,
+    predict_several,
+)
 from finite_calculus.search import TOKEN_KINDS, score
 from finite_calculus.search.stack import layer_gradient
 from tests.explore.conftest import DONOR, PROMPT
@@ -172,3 +181,21 @@ def test_a_model_without_a_tokenizer_is_refused(instrument: Instrument, monkeypa
     monkeypatch.setattr(instrument, "tokenizer", None)
     with pytest.raises(ValueError, match="must have a tokenizer"):
         Session(instrument, "bare")
+
+
+def test_a_session_in_half_precision_says_which_effects_are_not_resolved() -> None:
+    model, tokenizer = load("embedded", dtype="float16")
+    with attach(model, tokenizer=tokenizer) as half:
+        session = Session(half, "embedded")
+        session.ask(PROMPT, "A", "B", chat=False)
+        small = session.execute(["odds:2:3:1.01"])["step"]
+        floor = small["detail"]["floor"]
+        assert floor == half.noise_floor(session.question.capture)
+        assert abs(small["numbers"]["executed"]) < floor
+        assert small["detail"]["local"]["within"]
+        assert "load('embedded', dtype='float16')" in session.script()["text"]
+
+
+def test_in_float32_nothing_is_said_of_a_floor(session: Session) -> None:
+    assert session.execute(["odds:2:3:1.01"])["step"]["detail"]["floor"] is None
+    assert "load('embedded', dtype='float32')" in session.script()["text"]

@@ -69,10 +69,10 @@ const panels = (() => {
       verdict(picked));
 
   const execution = (step) => {
-    const { predicted, executed } = step.numbers, local = step.detail.local;
+    const { predicted, executed } = step.numbers, { local, floor } = step.detail;
     return el("div", {},
-      el("p", {}, el("span", { className: "figure executed", textContent: signed(executed) }), ` executed; predicted ${signed(predicted)}, off by ${viewer.shown(Math.abs(executed - predicted))}`),
-      local && el("p", { className: `verdict ${local.within ? "good" : "bad"}`, textContent: `The write changed by ${viewer.shown(local.executed)}; it differs from the exact change by ${viewer.shown(local.error)}, ${local.within ? "within" : "BEYOND"} the ${viewer.shown(local.bound)} that float32 rounding allows.` }));
+      el("p", {}, el("span", { className: "figure executed", textContent: signed(executed) }), ` executed; predicted ${signed(predicted)}, off by ${viewer.shown(Math.abs(executed - predicted))}${floor && Math.abs(executed) < floor ? `; below the noise floor of ${viewer.shown(floor)}, so not resolved` : ""}`),
+      local && el("p", { className: `verdict ${local.within ? "good" : "bad"}`, textContent: `The write changed by ${viewer.shown(local.executed)}; it differs from the exact change by ${viewer.shown(local.error)}, ${local.within ? "within" : "BEYOND"} the ${viewer.shown(local.bound)} that rounding allows.` }));
   };
 
   const eviction = (step) => {

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -31,6 +31,7 @@ class Place:
 class JointKVSettings(ModelSettings):
     """Every task at every layer; strengths below 1 are swept at the deepest layer of the first task."""
 
+    not_in_half: ClassVar[str] = "takes second derivatives: there they are rounding"
     study: str = "joint-kv"
     design: Annotated[
         Design, Field(description="supplement (several layers and tasks) or initial (one layer).")

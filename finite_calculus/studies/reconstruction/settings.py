@@ -1,7 +1,7 @@
 """Frozen settings of the reconstruction study: the paper's, cut to what the model's context allows."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ TOKENS = 511
 class ReconstructionSettings(ModelSettings):
     """Prefixes of articles, and one-token continuations that read each."""
 
+    not_in_half: ClassVar[str] = "follows the roundings of float32"
     study: str = "reconstruction"
     source: Annotated[
         Source,
