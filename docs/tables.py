@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cache_tables
+import model_tables
 import positional_costs
 import positional_findings
 import positional_tables
@@ -199,6 +200,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "headline": headline,
     "passages": passages,
     **cache_tables.TABLES,
+    **model_tables.TABLES,
     **positional_costs.TABLES,
     **positional_findings.TABLES,
     **positional_tables.TABLES,

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from finite_calculus.cache.benefits import entry_benefits, reading, relative_errors
 from finite_calculus.cache.policy import FULL, PARTS, Policy, Rounding
+from finite_calculus.cache.records import transformed
 from finite_calculus.cache.window import QueryWindow
 
 # Places in the list of levels, (layers, parts, groups, tokens).
@@ -166,4 +167,4 @@ class _Prompt:
 
 
 def _read(window: QueryWindow, policy: Policy) -> QueryWindow:
-    return reading(window, *policy(window.keys, window.values, window.layer))
+    return reading(window, *transformed(policy, window.keys, window.values, window.layer))

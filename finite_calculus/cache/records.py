@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from finite_calculus.cache.passing import passing
 from finite_calculus.models import supported
+from finite_calculus.models.precision import widened
 from finite_calculus.models.session import AttentionCall
 from finite_calculus.models.support import Site
 
@@ -72,15 +73,17 @@ def record(
     rows: int = 1,
     chunk: int | None = None,
     transform: Transform | None = None,
+    sites: tuple[Site, ...] | None = None,
 ) -> CacheRecord:
-    """Run a prompt and record its cache: as one of `rows` equal rows, in chunks of so many tokens.
+    """Run a prompt and record its cache on the CPU: as one of `rows` equal rows, in chunks of so many tokens.
 
     With a transform, every attention reads what it makes of the stored keys and values, and that is recorded.
+    `sites` are the model's, if they are known already.
     """
     if rows < 1 or (chunk is not None and chunk < 1):
         raise ValueError(f"`rows` and `chunk` must be at least 1; got {rows} and {chunk}.")
-    prompt = torch.as_tensor(ids)
-    sites = supported(model).sites
+    prompt = torch.as_tensor(ids).to(model.device)
+    sites = supported(model).sites if sites is None else sites
     outputs: dict[int, list[Tensor]] = {site.layer: [] for site in sites}
 
     def hook_of(site: Site):
@@ -108,7 +111,7 @@ def record(
     finally:
         for hook in hooks:
             hook.remove()
-    joined = [torch.cat(outputs[site.layer]) for site in sites]
+    joined = [torch.cat(outputs[site.layer]).cpu() for site in sites]
     held = [_held(layer, transform) for layer in cache.layers]
     return CacheRecord(
         keys=tuple(keys for keys, _ in held),
@@ -141,8 +144,11 @@ class TransformedLayer(DynamicLayer):
 def transformed(
     transform: Transform, keys: Tensor, values: Tensor, layer: int
 ) -> tuple[Tensor, Tensor]:
-    """What a transform makes of one row, held to the shapes and to finite numbers of the same type."""
-    made = transform(keys.clone(), values.clone(), layer)
+    """What a transform makes of one row, held to the shapes and to finite numbers of the same type.
+
+    It is given half precision as float32, which changes no number, and what it makes is rounded once.
+    """
+    made = transform(widened(keys).clone(), widened(values).clone(), layer)
     for name, before, after in zip(("keys", "values"), (keys, values), made, strict=True):
         if not isinstance(after, Tensor) or after.shape != before.shape:
             shape = tuple(after.shape) if isinstance(after, Tensor) else type(after).__name__
@@ -150,7 +156,7 @@ def transformed(
                 f"A transform must return {name} of shape {tuple(before.shape)} at layer {layer}, heads, "
                 f"tokens and width as it got them; got {shape}."
             )
-        if not bool(torch.isfinite(after).all()):
+        if not bool(torch.isfinite(after.to(before.dtype)).all()):
             raise ValueError(
                 f"A transform must return finite {name}; at layer {layer} some are not."
             )
@@ -161,8 +167,9 @@ def _held(layer: object, transform: Transform | None) -> tuple[Tensor, Tensor]:
     """Keys and values of the first row, as attention reads them."""
     keys, values = layer.keys[0], layer.values[0]  # pyright: ignore[reportAttributeAccessIssue]
     if transform is None:
-        return keys.clone(), values.clone()
-    return transformed(transform, keys, values, layer.number)  # pyright: ignore
+        return keys.clone().cpu(), values.clone().cpu()
+    made = transformed(transform, keys, values, layer.number)  # pyright: ignore
+    return made[0].cpu(), made[1].cpu()
 
 
 def _three_axes(tensor: Tensor | None, name: str) -> Tensor:

@@ -24,7 +24,7 @@ from finite_calculus.cache.records import PARTS, CacheRecord, record
 from finite_calculus.models import supported
 from finite_calculus.models.precision import PRECISIONS, computed_in_float32
 from finite_calculus.models.session import AttentionCall
-from finite_calculus.models.support import Site
+from finite_calculus.models.support import Site, chunk_length
 
 # Half a last place of one rounding in each precision.
 UNITS = {name: precision.coarsest.unit for name, precision in PRECISIONS.items()}
@@ -51,20 +51,27 @@ def rounding_spread(
     model: PreTrainedModel, ids: Sequence[int] | Tensor, *, probes: int = 8, seed: int = 0
 ) -> Spread:
     """The spread of a prompt's cache under rounding, from so many noisy runs, in float32 at least."""
+    # Asked before any hook of ours sits on an attention module.
+    sites = supported(model).sites
+    draw = torch.Generator(device=model.device).manual_seed(seed)
     with computed_in_float32(model):
-        return _spread(model, ids, probes, torch.Generator().manual_seed(seed))
+        return _spread(model, sites, ids, probes, draw)
 
 
 def _spread(
-    model: PreTrainedModel, ids: Sequence[int] | Tensor, probes: int, draw: torch.Generator
+    model: PreTrainedModel,
+    sites: tuple[Site, ...],
+    ids: Sequence[int] | Tensor,
+    probes: int,
+    draw: torch.Generator,
 ) -> Spread:
-    ordinary = record(model, ids)
+    ordinary = record(model, ids, sites=sites)
     squares: dict[str, list[Tensor]] = {
         name: [torch.zeros(x.shape[:2], dtype=torch.float64) for x in ordinary.part(name) or ()]
         for name in PARTS
     }
     for _ in range(probes):
-        noisy = _noisy_record(model, ids, draw)
+        noisy = _noisy_record(model, sites, ids, draw)
         for name in PARTS:
             pairs = zip(noisy.part(name) or (), ordinary.part(name) or (), strict=True)
             for total, (x, y) in zip(squares[name], pairs, strict=True):
@@ -87,14 +94,16 @@ def _steps(keys: Tensor) -> Tensor:
 
 
 def _noisy_record(
-    model: PreTrainedModel, ids: Sequence[int] | Tensor, draw: torch.Generator
+    model: PreTrainedModel,
+    sites: tuple[Site, ...],
+    ids: Sequence[int] | Tensor,
+    draw: torch.Generator,
 ) -> CacheRecord:
-    sites = supported(model).sites
     noise: dict[int, Tensor] = {}
     scale = _FACTOR * UNITS["float32"]
 
     def normal(size: Tensor) -> Tensor:
-        return size * torch.randn(size.shape, generator=draw) * scale
+        return size * torch.randn(size.shape, generator=draw, device=size.device) * scale
 
     def linear(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
         return output + normal(_linear_noise(module, args[0]))
@@ -103,7 +112,7 @@ def _noisy_record(
         return output + normal(_FEW * output.abs())
 
     def look(site: Site, call: AttentionCall) -> AttentionCall:
-        noise[site.layer] = _mixture_noise(call)
+        noise[site.layer] = _mixture_noise(call, _seen(site, call))
         return call
 
     def mixture_of(site: Site):
@@ -114,7 +123,8 @@ def _noisy_record(
 
     with ExitStack() as stack:
         for module in model.base_model.modules():
-            if _weight(module) is not None:
+            # A router of experts is a linear map that chooses too: noise would choose others.
+            if _weight(module) is not None and "Router" not in type(module).__name__:
                 stack.callback(module.register_forward_hook(linear).remove)
             elif "Norm" in type(module).__name__:
                 stack.callback(module.register_forward_hook(norm).remove)
@@ -122,7 +132,7 @@ def _noisy_record(
             hook = mixture_of(site)
             stack.callback(site.projection.register_forward_pre_hook(hook).remove)
         stack.enter_context(passing(model, sites, look))
-        return record(model, ids)
+        return record(model, ids, sites=sites)
 
 
 def _weight(module: nn.Module) -> Tensor | None:
@@ -140,19 +150,27 @@ def _linear_noise(module: nn.Module, inputs: Tensor) -> Tensor:
     weight = _weight(module)
     if weight is None:
         raise TypeError(f"`module` must be a linear map; got {type(module).__name__}.")
-    squares = nn.functional.linear(inputs.square(), weight.square())
+    squares = nn.functional.linear(inputs.square(), weight.to(inputs.dtype).square())
     return squares.sqrt() * math.sqrt(weight.shape[-1])
 
 
-def _mixture_noise(call: AttentionCall) -> Tensor:
+def _seen(site: Site, call: AttentionCall) -> Tensor:
+    """Which keys each query attends to, (queries, keys): those before it, of its window or chunk."""
+    count, queries, device = call.key.shape[2], call.query.shape[2], call.key.device
+    keys = torch.arange(count, device=device)
+    reader = keys[count - queries :].unsqueeze(-1)
+    seen = keys <= reader
+    window, chunk = call.options.get("sliding_window"), chunk_length(site)
+    if window is not None:
+        seen &= keys > reader - window
+    return seen if chunk is None else seen & (keys // chunk == reader // chunk)
+
+
+def _mixture_noise(call: AttentionCall, seen: Tensor) -> Tensor:
     """What the roundings of scores, softmax and mixture do to the output, (rows, queries, heads × width)."""
     members = call.query.shape[1] // call.key.shape[1]
     key, value = (x.repeat_interleave(members, 1) for x in (call.key, call.value))
-    count, queries = key.shape[2], call.query.shape[2]
-    seen = torch.arange(count) <= torch.arange(count - queries, count).unsqueeze(-1)
-    window = call.options.get("sliding_window")
-    if window is not None:
-        seen &= torch.arange(count) > torch.arange(count - queries, count).unsqueeze(-1) - window
+    count = key.shape[2]
     raw = call.query @ key.mT * call.scaling
     scores = raw.masked_fill(~seen, -torch.inf)
     probs = scores.softmax(-1)

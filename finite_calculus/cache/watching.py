@@ -88,7 +88,8 @@ def watch(
     )
     watcher, cache = Watcher(sites, queries), DynamicCache(config=model.config)
     with torch.no_grad(), passing(model, sites, watcher.see):
-        model.base_model(input_ids=ids.unsqueeze(0), past_key_values=cache, use_cache=True)
+        first = ids.unsqueeze(0).to(model.device)
+        model.base_model(input_ids=first, past_key_values=cache, use_cache=True)
     numbers = range(len(sites)) if layers is None else layers
     return tuple(
         watcher.window(number, watcher.layer(number), 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from transformers import (
-    AutoModelForCausalLM,
+    AutoConfig,
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -35,6 +35,7 @@ from finite_calculus.checkpoints.registry import Checkpoint, Embedded, Hub, Pack
 from finite_calculus.checkpoints.spec import Folder, HubModel, resolve
 from finite_calculus.checkpoints.status import packaged_directory
 from finite_calculus.models.precision import cast_weights, precision_of
+from finite_calculus.models.support import language_model_class
 
 
 def load(
@@ -147,15 +148,17 @@ def _from_folder(folder: Path, dtype: torch.dtype, what: str) -> tuple[Any, Any]
 
 def _model(folder: Path, dtype: torch.dtype, what: str) -> Any:
     try:
+        own = {"local_files_only": True, "trust_remote_code": False}
+        config = AutoConfig.from_pretrained(folder, **own)
         # transformers types the pair that it returns here as a model alone.
-        pair: Any = AutoModelForCausalLM.from_pretrained(
+        pair: Any = language_model_class(config).from_pretrained(
             folder,
+            config=config,
             dtype=dtype,
             attn_implementation="eager",
             use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
             output_loading_info=True,
+            **own,
         )
     # The files are somebody else's: transformers answers odd ones with errors of every kind.
     except Exception as error:

@@ -26,7 +26,12 @@ from finite_calculus.models.projections import projection_weights, with_query_we
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.recorder import Recorder, recording
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
-from finite_calculus.models.support import Site, UnsupportedModelError, require_finite_run
+from finite_calculus.models.support import (
+    Site,
+    UnsupportedModelError,
+    chunk_length,
+    require_finite_run,
+)
 from finite_calculus.models.words import short_repr
 from finite_calculus.readout import Readout
 
@@ -145,7 +150,7 @@ def layer_capture(
     call, i = recorder.calls[site.layer], site.layer
     heads, count = call.query.shape[1], call.key.shape[2]
     projection, bias = projection_weights(site.projection, heads)
-    window = call.options.get("sliding_window")
+    window = call.options.get("sliding_window") or chunk_length(site)
     sinks = call.options.get("s_aux")
     softcap = call.options.get("softcap")
     layer = LayerCapture(

@@ -15,14 +15,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from finite_calculus.models.precision import PRECISIONS
+from finite_calculus.models.refusals import REFUSALS
 
-_LAYER_TYPES = ("full_attention", "sliding_attention")
+_LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
 _PROJECTIONS = ("o_proj", "dense", "out_proj", "c_proj")
-_QUERY_NORMS = ("q_norm", "q_layernorm", "query_layernorm", "q_a_layernorm")
+_QUERY_NORMS = ("q_norm", "q_layernorm", "query_layernorm", "q_a_layernorm", "qk_norm")
 
 
 class UnsupportedModelError(ValueError):
@@ -68,12 +69,20 @@ def supported(model: PreTrainedModel) -> Support:
     return Support(sites, tuple(_notes(model, sites)))
 
 
+def language_model_class(config: Any) -> Any:
+    """The class that makes a model with a language-model head: of text, or else of images and text."""
+    text = type(config) in AutoModelForCausalLM._model_mapping
+    return AutoModelForCausalLM if text else AutoModelForImageTextToText
+
+
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
-    """Every module that calls the attention interface, in order of layers."""
-    sites = []
+    """Every module of the text decoder that calls the attention interface, in order of layers."""
+    sites, text = [], _text_modules(model)
     for name, module in model.named_modules():
         forward = _own_forward(module)
         if forward is None or "ALL_ATTENTION_FUNCTIONS" not in forward.__code__.co_names:
+            continue
+        if id(module) not in text:
             continue
         layer, projection = getattr(module, "layer_idx", None), _projection(module)
         eager = forward.__globals__.get("eager_attention_forward")
@@ -135,9 +144,23 @@ def has_query_norm(module: nn.Module) -> bool:
     return normed or clip is not None
 
 
+def chunk_length(site: Site) -> int | None:
+    """How many tokens a chunk has, in a layer whose tokens attend within chunks alone."""
+    config: Any = site.module.config
+    types = getattr(config, "layer_types", None) or []
+    chunked = site.layer < len(types) and types[site.layer] == "chunked_attention"
+    return int(config.attention_chunk_size) if chunked else None
+
+
 def _own_forward(module: nn.Module) -> Any:
     forward = inspect.unwrap(type(module).forward)
     return forward if hasattr(forward, "__code__") else None
+
+
+def _text_modules(model: nn.Module) -> set[int]:
+    """Identities of the modules that text runs through: of a multimodal model, those of its decoder."""
+    decoder = model.get_decoder() if isinstance(model, PreTrainedModel) else None
+    return {id(module) for module in (decoder or model).modules()}
 
 
 def _projection(module: nn.Module) -> nn.Module | None:
@@ -159,8 +182,8 @@ def _check_kind(model: PreTrainedModel) -> None:
         )
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModelError(
-            f"`model` must be a decoder; {type(model).__name__} is an encoder–decoder. "
-            f"Use a causal language model."
+            f"`model` must be a decoder; {type(model).__name__} is an encoder–decoder: "
+            f"{REFUSALS['encoder'].reason}. Use a causal language model."
         )
     if model.get_output_embeddings() is None:
         raise UnsupportedModelError(
@@ -175,6 +198,12 @@ def _check_state(model: PreTrainedModel) -> None:
             "`model` must be in evaluation mode, or dropout would change every run; it is in "
             "training mode. Call model.eval()."
         )
+    _check_devices(model)
+    if any(_shifted(module) for module in model.modules()):
+        raise UnsupportedModelError(
+            f"`model` must number positions from zero; {type(model).__name__} has seen an image: "
+            f"{REFUSALS['images'].reason}."
+        )
     dtypes = sorted({str(p.dtype) for p in model.parameters() if p.is_floating_point()})
     names = {name.removeprefix("torch.") for name in dtypes}
     # A few modules may stay in float32 beside half precision, as transformers keeps them.
@@ -185,33 +214,55 @@ def _check_state(model: PreTrainedModel) -> None:
         )
 
 
+def _check_devices(model: PreTrainedModel) -> None:
+    """Require that all weights lie on one device."""
+    places = {str(p.device) for p in model.parameters()}
+    if len(places) > 1 or "meta" in places:
+        raise UnsupportedModelError(
+            f"`model` must have all its weights on one device; got {', '.join(sorted(places))}: "
+            f"{REFUSALS['devices'].reason}. Load it with device= and without device_map."
+        )
+
+
+def _shifted(module: nn.Module) -> bool:
+    """Whether a multimodal model would add an image's shift to the positions of a text."""
+    shift = vars(module).get("rope_deltas")
+    return isinstance(shift, torch.Tensor) and bool((shift != 0).any())
+
+
 def _check_layers(model: PreTrainedModel) -> None:
     config = model.config.get_text_config(decoder=True)
     kinds = [k for k in getattr(config, "layer_types", None) or [] if k not in _LAYER_TYPES]
     if kinds:
         raise UnsupportedModelError(
             f"Every layer must be full or sliding softmax attention; {type(model).__name__} has "
-            f"{', '.join(sorted(set(kinds)))} layers. Linear-attention hybrids are not supported."
+            f"{', '.join(sorted(set(kinds)))} layers: {REFUSALS['hybrid'].reason}. Not supported."
         )
     shared = getattr(config, "num_kv_shared_layers", 0)
     if shared:
         raise UnsupportedModelError(
             f"Every layer must have its own keys and values; {type(model).__name__} shares them in "
-            f"{shared} layers, so an edit would act in several at once. Not supported."
+            f"{shared} layers: {REFUSALS['shared'].reason}. Not supported."
         )
 
 
 def _check_sites(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
     if not sites:
         raise UnsupportedModelError(
-            f"{type(model).__name__} does not use the attention interface of transformers, so its "
-            f"attention cannot be reached without rewriting it. This family is not supported."
+            f"{type(model).__name__} does not use the attention interface of transformers: "
+            f"{REFUSALS['no interface'].reason}. This family is not supported."
         )
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     if [site.layer for site in sites] != list(range(count)):
         raise UnsupportedModelError(
             f"Each of the {count} layers must have exactly one softmax attention; found them at "
             f"{[site.layer for site in sites]}. Hybrids and cross-attention are not supported."
+        )
+    latent = [site.name for site in sites if getattr(site.module, "kv_lora_rank", None)]
+    if latent:
+        raise UnsupportedModelError(
+            f"Every layer must keep the keys and values that attention reads; {latent[0]} compresses them: "
+            f"{REFUSALS['latent'].reason}. Not supported."
         )
     cross = [site.name for site in sites if getattr(site.module, "is_kv_shared_layer", False)]
     if cross:
@@ -239,3 +290,7 @@ def _notes(model: PreTrainedModel, sites: tuple[Site, ...]) -> Iterator[str]:
         yield "sinks: a null key with value zero takes part in every softmax"
     if any(getattr(m, "sliding_window", None) for m in modules):
         yield "sliding window: the cache of such layers holds the last W − 1 tokens only"
+    if any(chunk_length(site) for site in sites):
+        yield "chunks: tokens attend within a chunk of W, and the cache of such layers holds W − 1"
+    if model.config is not model.config.get_text_config(decoder=True):
+        yield "multimodal: prompts are text alone, and only the text decoder is measured"

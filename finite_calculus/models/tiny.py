@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, PreTrainedModel
+
+from finite_calculus.models.support import language_model_class
 
 _COMMON: dict[str, Any] = {
     "vocab_size": 96,
@@ -87,6 +89,37 @@ FAMILIES: Mapping[str, dict[str, Any]] = MappingProxyType(
         "helium": _GROUPED,
         "gpt2": {**_PLAIN, "n_positions": 128},  # learned positions
         "opt": {**_PLAIN, "ffn_dim": 64, "word_embed_proj_dim": 48},  # learned positions
+        "llama4_text": {  # chunks, keys normalised after rotation, a softmax of the model's precision
+            **_GROUPED,
+            "intermediate_size_mlp": 64,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 1,
+            "attention_chunk_size": 8,
+            "no_rope_layers": [1, 1, 0],
+            "moe_layers": [1],
+        },
+        "qwen2_5_vl": {  # the text decoder of a multimodal model, its planes in three sections
+            "text_config": {
+                **_COMMON,
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 1e4,
+                    "mrope_section": [1, 1, 2],
+                },
+            },
+            "vision_config": {
+                "depth": 1,
+                "hidden_size": 16,
+                "num_heads": 2,
+                "intermediate_size": 16,
+                "out_hidden_size": 48,
+                "fullatt_block_indexes": [0],
+            },
+            "image_token_id": 0,
+            "video_token_id": 0,
+            "vision_start_token_id": 1,
+            "vision_end_token_id": 2,
+        },
     }
 )
 
@@ -109,7 +142,8 @@ def tiny_model(
     Weights are redrawn at `scale`, ten times that of the usual initialisation, so that attention is
     not uniform and edits do something.
     """
-    model = AutoModelForCausalLM.from_config(tiny_config(family, **changes), dtype=torch.float32)
+    config = tiny_config(family, **changes)
+    model = language_model_class(config).from_config(config, dtype=torch.float32)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

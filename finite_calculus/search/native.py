@@ -27,10 +27,9 @@ def attention_weights(
     def edit(site: Site, call: AttentionCall) -> AttentionCall:
         if site.layer != layer:
             return call
-        device = call.key.device
         return AttentionCall(
-            bank.query.to(device)[None, :, None],
-            bank.keys.to(device)[None],
+            bank.query.to(call.query)[None, :, None],
+            bank.keys.to(call.key)[None],
             call.value,
             call.mask,
             call.options,

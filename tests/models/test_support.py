@@ -3,10 +3,11 @@
 import pytest
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from finite_calculus.models import UnsupportedModelError, supported
 from finite_calculus.models.precision import cast_weights
+from finite_calculus.models.refusals import REFUSALS
 from finite_calculus.models.support import find_sites
 from finite_calculus.models.tiny import tiny_config, tiny_model
 
@@ -33,29 +34,87 @@ NO_INTERFACE = {
 }
 
 
+LATENT = {
+    "num_key_value_heads": 4,
+    "head_dim": 4,
+    "q_lora_rank": 8,
+    "kv_lora_rank": 8,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 6,
+    "n_routed_experts": 2,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 16,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "n_group": 1,
+    "topk_group": 1,
+}
+
+
 def build(family: str, **settings):
     config = AutoConfig.for_model(family, **settings)
+    if family == "t5":
+        return AutoModelForSeq2SeqLM.from_config(config).eval()
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
 
-@pytest.mark.parametrize("family", sorted(NO_INTERFACE))
-def test_families_without_the_attention_interface_are_refused(family):
-    with pytest.raises(UnsupportedModelError, match="does not use the attention interface"):
-        supported(build(family, **NO_INTERFACE[family]))
+# A tiny configuration of every family that the table of refusals names.
+REFUSED = {
+    **NO_INTERFACE,
+    "qwen3_next": {
+        **SMALL, "layer_types": ["linear_attention", "full_attention"], "num_experts": 2,
+        "num_experts_per_tok": 1, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16, "linear_num_key_heads": 2,
+        "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    },
+    "deepseek_v2": {**SMALL, **LATENT},
+    "deepseek_v3": {**SMALL, **LATENT},
+    "gemma3n_text": {
+        **SMALL, "num_kv_shared_layers": 1, "layer_types": ["full_attention"] * 2,
+        "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 64, "laurel_rank": 4,
+        "intermediate_size": [48, 48], "activation_sparsity_pattern": [0.0, 0.0],
+    },
+    "t5": {"vocab_size": 64, "d_model": 32, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 4},
+}  # fmt: skip
+HEADS = {
+    "no interface": "does not use the attention interface of transformers",
+    "hybrid": "must be full or sliding softmax attention",
+    "latent": "must keep the keys and values that attention reads",
+    "shared": "must have its own keys and values",
+    "encoder": "must be a decoder",
+}
 
 
-def test_linear_attention_hybrids_are_refused():
-    types = ["linear_attention", "full_attention"]
-    model = build(
-        "qwen3_next", **SMALL, layer_types=types, num_experts=2, num_experts_per_tok=1,
-        moe_intermediate_size=16, shared_expert_intermediate_size=16,
-        linear_num_key_heads=2, linear_num_value_heads=2,
-        linear_key_head_dim=8, linear_value_head_dim=8,
-    )  # fmt: skip
-    with pytest.raises(
-        UnsupportedModelError, match=r"linear_attention layers\. Linear-attention hybrids"
-    ):
+@pytest.mark.parametrize("family", [f for each in REFUSALS.values() for f in each.families])
+def test_a_family_of_the_table_is_refused_with_the_reason_of_the_table(family):
+    (key,) = (key for key, each in REFUSALS.items() if family in each.families)
+    model = build(family, **REFUSED[family])
+    with pytest.raises(UnsupportedModelError, match=HEADS[key]) as refusal:
         supported(model)
+    assert REFUSALS[key].reason in str(refusal.value)
+
+
+def test_weights_on_several_devices_are_refused():
+    model = tiny_model("qwen2")
+    assert supported(model)
+    model.lm_head.to("meta")
+    with pytest.raises(UnsupportedModelError, match="all its weights on one device; got cpu, meta"):
+        supported(model)
+
+
+def test_a_model_that_adds_the_shift_of_an_image_is_refused(tiny):
+    model = tiny("qwen2_5_vl")
+    for shift, refused in ((0, False), (-3, True)):
+        model.model.rope_deltas = torch.tensor([[shift]])
+        try:
+            if refused:
+                with pytest.raises(UnsupportedModelError, match="must number positions from zero"):
+                    supported(model)
+            else:
+                assert supported(model)
+        finally:
+            model.model.rope_deltas = None
 
 
 def test_shared_keys_and_values_are_refused(tiny):
@@ -92,12 +151,6 @@ def test_frequencies_that_model_to_has_rounded_are_a_note():
     )
     (note,) = supported(tiny_model("llama").to(torch.bfloat16)).notes
     assert "frequencies: rounded to torch.bfloat16" in note
-
-
-def test_encoder_decoders_are_refused():
-    config = T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4)
-    with pytest.raises(UnsupportedModelError, match="is an encoder–decoder"):
-        supported(T5ForConditionalGeneration(config).eval())
 
 
 def test_a_model_without_a_head_is_refused():
@@ -150,7 +203,14 @@ def test_a_forward_on_an_instance_is_found():
 
 @pytest.mark.parametrize(
     ("family", "note"),
-    [("gemma2", "softcap"), ("qwen3", "query norm"), ("gpt_oss", "sinks"), ("gemma2", "sliding")],
+    [
+        ("gemma2", "softcap"),
+        ("qwen3", "query norm"),
+        ("gpt_oss", "sinks"),
+        ("gemma2", "sliding"),
+        ("llama4_text", "chunks"),
+        ("qwen2_5_vl", "multimodal"),
+    ],
 )
 def test_features_that_restrict_the_calculus_are_noted(tiny, family, note):
     assert any(text.startswith(note) for text in supported(tiny(family)).notes)
