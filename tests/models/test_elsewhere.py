@@ -41,24 +41,30 @@ def everything(model: Any, ids: Tensor, spread: Any) -> dict[str, Any]:
                 path: lambda path=path: instrument.execute(capture, edits, path=path).effects
                 for path in ("resumed", "whole", "shared")
             },
-            "heads": lambda: instrument.execute(
-                capture, [ScaleValues(1, (3,), 0.0, heads=(1,))]
-            ).effects,
+            "heads": lambda: (
+                instrument.execute(capture, [ScaleValues(1, (3,), 0.0, heads=(1,))]).effects
+            ),
             "several": lambda: instrument.execute_several(capture, [tuple(edits)])[0].effect,
             "predicted": lambda: capture.predict(EDIT).effect,
             "floor": lambda: instrument.noise_floor(capture),
             "passage": lambda: instrument.execute_passage(passage, [EDIT])[0].effect,
             "second": lambda: instrument.second_order(passage, EDIT),
-            "executed of a table": lambda: calibrate(instrument, score(capture)).calibrated.executed,
+            "executed of a table": lambda: (
+                calibrate(instrument, score(capture)).calibrated.executed
+            ),
             "weights": lambda: attention_weights(instrument, capture, 1, ()),
             "generated": lambda: generate_with(instrument, capture, [EDIT], tokens=3).edited,
             "evicted": lambda: [
-                plan.effect
-                for plan in execute_evictions(instrument, capture, evict(capture, 0.5))
+                plan.effect for plan in execute_evictions(instrument, capture, evict(capture, 0.5))
             ],
-            "transformed": lambda: cache_error(
-                instrument, capture, watch(model, ids, queries=3), named_transform("sym8/vector")
-            ).effect,
+            "transformed": lambda: (
+                cache_error(
+                    instrument,
+                    capture,
+                    watch(model, ids, queries=3),
+                    named_transform("sym8/vector"),
+                ).effect
+            ),
             "compared": lambda: compare_caches(
                 record(model, ids), record(model, ids, chunk=2), spread
             ),
