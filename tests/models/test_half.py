@@ -23,11 +23,20 @@ from finite_calculus.models import (
 )
 from finite_calculus.models.bounds import local_error
 from finite_calculus.models.edits import edited_bank
-from finite_calculus.models.precision import BFLOAT16, FLOAT16, FLOAT32, PRECISIONS, precision_of
+from finite_calculus.models.precision import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    PRECISIONS,
+    cast_weights,
+    precision_of,
+)
 from finite_calculus.models.storage import same_tensors
 from finite_calculus.models.sum_order import half_place
-from finite_calculus.models.tiny import FAMILIES
+from finite_calculus.models.tiny import FAMILIES, tiny_model
+from native_checks.bench import Bench
 from native_checks.preflight import preflight
+from native_checks.queries import requested_ratios_are_native
 from native_checks.sums import kept_ones
 
 HALVES = ("bfloat16", "float16")
@@ -287,3 +296,17 @@ def test_a_deletion_in_one_head_has_a_finite_bound(half, ids, name):
         local = compare_locally(edit, outcome)
         assert bool(torch.isfinite(local.response.bound).all())
         assert local_check(edit, outcome).within_bound
+
+
+def test_a_ratio_of_weights_that_are_stored_as_zero_is_not_asked_about(ids):
+    """Sharp heads in float16: a logarithm of nothing shut the gate of a sound model."""
+    sharp = cast_weights(tiny_model("qwen2", scale=1.2), torch.float16)
+    with attach(sharp) as instrument:
+        bench = Bench(instrument, ids, 3, 5, 4)
+        lightest = [float(replay.base.probs.min(-1).values.min()) for replay in bench.replays]
+        check = requested_ratios_are_native(bench)
+    assert min(lightest) == 0
+    assert check.passed, check.line()
+    # Heads that are not that sharp are still asked.
+    assert check.compared
+    assert check.compared < 2 * 6 * len(bench.replays)
