@@ -1,8 +1,8 @@
-"""Tensors that are computed on the CPU and say that they lie on another device, which may not be mixed with it.
+"""Tensors that are computed on the CPU and say that they lie on another device, with which they do not mix.
 
 No accelerator is here. `Elsewhere` wraps a tensor and reports the device `meta`, which torch knows without
-hardware; `elsewhere()` is a block in which what is made on that device is wrapped, and an operation on tensors
-of both devices raises, as it would with a real one. Numbers of no dimension may come from the CPU, as there.
+hardware; `elsewhere()` is a block in which what is made on that device is wrapped. An operation on tensors of
+both devices raises, as it would with a real one; numbers of no dimension may come from the CPU, as there.
 """
 
 from collections.abc import Iterator
