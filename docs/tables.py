@@ -7,6 +7,7 @@ from typing import Any
 
 import cache_tables
 import model_tables
+import page_tables
 import positional_costs
 import positional_findings
 import positional_tables
@@ -201,6 +202,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "passages": passages,
     **cache_tables.TABLES,
     **model_tables.TABLES,
+    **page_tables.TABLES,
     **positional_costs.TABLES,
     **positional_findings.TABLES,
     **positional_tables.TABLES,

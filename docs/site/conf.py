@@ -15,6 +15,7 @@ release = version = finite_calculus.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 4
 highlight_language = "text"
+pygments_dark_style = "a11y-dark"
 smartquotes = False  # they would make -- of options a dash
 python_maximum_signature_line_length = 88
 autodoc_typehints_format = "short"
