@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import audit_tables
 import cache_tables
 import model_tables
 import page_tables
@@ -16,6 +17,7 @@ import repair_tables
 import search_tables
 import study_tables
 from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
+from audit_tables import audit_records
 
 # Archives of the joint study that the pages show.
 ARCHIVES = ("smollm2-135m-instruct", "stories15m", "tinyllama-1.1b")
@@ -206,21 +208,12 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     **positional_costs.TABLES,
     **positional_findings.TABLES,
     **positional_tables.TABLES,
+    **audit_tables.TABLES,
     **proof_tables.TABLES,
     **repair_tables.TABLES,
     **search_tables.TABLES,
     **study_tables.TABLES,
 }
-
-
-def audit_records() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Records of the audit, and of its sweeps over every float32."""
-    folder = ROOT / "results" / "audit"
-    audits, sweeps = (
-        [json.loads(row) for row in (folder / name).read_text().splitlines()]
-        for name in ("records.jsonl", "sweeps.jsonl")
-    )
-    return audits, sweeps
 
 
 def joint_rows(archive: str) -> list[dict[str, Any]]:

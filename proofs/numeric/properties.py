@@ -38,7 +38,8 @@ def _codes(rng: Rng, dtype: type, count: int) -> Batch:
     size = np.where(
         rng.random((count, 1)) < 0.5, ordinary, 10.0 ** rng.uniform(lowest, highest, (count, 1))
     )
-    vector = np.where(rng.random((count, 1)) < 0.2, info.max, size) * (vector / largest)
+    shape = vector / np.where(largest == 0, 1.0, largest)
+    vector = np.where(rng.random((count, 1)) < 0.2, info.max, size) * shape
     return Batch({"vector": vector.astype(dtype), "bits": rng.integers(2, 9, count)})
 
 
