@@ -23,9 +23,7 @@ from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.rows import encode_table
 from finite_calculus.harness.shards import (
     commit,
-    discard_part,
     is_unit_name,
-    parts_of,
     read_seal,
     unit_words,
 )
@@ -199,8 +197,6 @@ def take_over(archive: Archive, out: Path) -> None:
             target = out / directory.UNITS / unit
             if not mine or target.exists():
                 continue
-            for part in parts_of(target):
-                discard_part(part)
             saved = archive.units[unit]
             sealed = directory.stage_fingerprint(archive.record, archive.stage_of(unit))
             commit(

@@ -32,6 +32,8 @@ from finite_calculus.provenance.files import is_folder, open_plain, read_plain
 
 CLAIMS = "claims"
 BEAT, LEASE, POLL = 5.0, 60.0, 0.2
+# A process that passes by a million claims does not remember them all.
+MOST_WATCHED = 1000
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -44,7 +46,9 @@ class Patience:
     def is_over(self, path: Path, state: tuple[int, int]) -> bool:
         """Look once more; whether the claim has stood still for the whole lease."""
         now = time.monotonic()
-        before, last, waited = self.seen.get(path, (state, now, 0.0))
+        before, last, waited = self.seen.pop(path, (state, now, 0.0))
+        if len(self.seen) >= MOST_WATCHED:
+            self.seen.pop(next(iter(self.seen)))  # the one that was not looked at for longest
         # A long time between two looks says nothing: this process may have been frozen.
         waited = waited + min(now - last, BEAT) if before == state else 0.0
         self.seen[path] = (state, now, waited)

@@ -53,6 +53,8 @@ UNITS, WEIGHTS, CAPTURES = "units", "weights", "captures.safetensors"
 MANIFEST = "manifest.json"  # of an archive
 FIRST_PROMPTS = "prompts.json"  # of archives of the first version
 _BEFORE_RUN = {LOG, CLAIMS}
+# So few units are asked for one by one; a listing reads the names of all.
+FEW = 1000
 
 
 R = TypeVar("R", bound=Frozen)
@@ -227,6 +229,22 @@ def entries(path: Path) -> set[str]:
             f"{UNITS} must be a folder of the run; it is a link or a file. Move it away."
         )
     return set(os.listdir(folder)) if folder.is_dir() else set()
+
+
+def unfinished(path: Path, units: list[str]) -> list[str]:
+    """Those of the units that are not finished yet, by whichever process."""
+    if len(units) <= FEW:
+        return [unit for unit in units if not (path / UNITS / unit).exists()]
+    here = entries(path)
+    return [unit for unit in units if unit not in here]
+
+
+def unfinished_parts(path: Path) -> dict[str, list[Path]]:
+    """What interrupted commits left beside the units, by the unit."""
+    parts: dict[str, list[Path]] = {}
+    for name in sorted(name for name in entries(path) if name.endswith(PART)):
+        parts.setdefault(unit_of_part(name) or name, []).append(path / UNITS / name)
+    return parts
 
 
 def weights_hash(path: Path) -> str | None:

@@ -7,10 +7,9 @@ takes units that nobody holds. A kill at any moment loses the unit in hand and n
 import io
 import logging
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,11 @@ from typing import Any
 from finite_calculus.harness import directory
 from finite_calculus.harness.archived import read_archive, require_same_run, take_over
 from finite_calculus.harness.checks import CHECKS
-from finite_calculus.harness.claims import POLL, claimed, exclusive
-from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan
+from finite_calculus.harness.claims import claimed, exclusive
+from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan, unfinished
 from finite_calculus.harness.errors import StoreError, UnitError
 from finite_calculus.harness.identity import identify
+from finite_calculus.harness.picking import Picking
 from finite_calculus.harness.records import kinds_of
 from finite_calculus.harness.rows import encode_rows
 from finite_calculus.harness.settings import StudySettings, require_layers
@@ -33,8 +33,6 @@ from finite_calculus.provenance.digests import digest
 from finite_calculus.provenance.files import open_plain
 
 Report = Callable[[str, int, int], None]
-# So many units in other hands, one after the other, and a worker goes elsewhere.
-_CROWD = 8
 
 
 @dataclass(frozen=True)
@@ -93,12 +91,15 @@ def run(
             require_layers(settings, subject.layers)
         first = _planned(study, settings, subject, study.stages[0], None)
         identity = identify(study, settings, subject.describe(), first.saved.sha256)
-        directory.require_same(out, study.name, identity)  # before a log is begun in it
+        record = directory.require_same(out, study.name, identity)  # before a log is begun in it
         if earlier is not None:
             require_same_run(earlier, study.name, identity)
         out.mkdir(parents=True, exist_ok=True)
         with _logging(out):
-            with exclusive(out, "setup"):
+            is_open = record is not None and subject.gate_is_open(out, record.fingerprint)
+            # Who joins a run that is set up waits for nobody: thousands may join at once.
+            ready = is_open and earlier is None
+            with nullcontext() if ready else exclusive(out, "setup"):
                 record = directory.open_run(out, study.name, identity)
                 directory.keep_plan(out, first.saved)
                 subject.pass_gate(out, record.fingerprint, first.plan.prompt)
@@ -151,36 +152,36 @@ def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
     reached = [stage.saved, *_other_plans(job, stage)]
     foreign = directory.foreign_entries(job.out, job.record, reached)
     directory.require_sound([*survey.problems, *foreign])
-    total, missing = len(survey.missing), list(survey.missing)
+    total = len(survey.missing)
     LOGGER.info(
         "%s: %d of %d units are done", stage.saved.stage, len(survey.done), len(stage.saved.units)
     )
+    _clear_parts(job)
     job.report("", 0, total)
-    ran, refused = 0, 0
-    while missing and (limit is None or ran < limit):
-        before = len(missing)
-        for unit in missing:
-            if _run_if_free(job, stage, unit, weights):
-                ran, refused = ran + 1, 0
-                job.report(unit, total - len(_missing(job, missing)), total)
-                if ran == limit:
-                    break
-            elif (refused := refused + 1) >= _CROWD:
-                break
-        missing = _missing(job, missing)
-        if refused >= _CROWD and missing:
-            # Others are at work here: go on at another place. The order of units changes no record.
-            place, refused = random.randrange(len(missing)), 0
-            missing = missing[place:] + missing[:place]
-        if len(missing) == before:
-            time.sleep(POLL)  # all that is left, or all that was tried, is in other hands
-    return len(stage.saved.units) - len(missing), ran
+    picking, ran = Picking(list(survey.missing), lambda units: unfinished(job.out, units)), 0
+    while picking.missing and (limit is None or ran < limit):
+        unit = picking.next()
+        if _run_if_free(job, stage, unit, weights):
+            ran += 1
+            picking.ran()
+            job.report(unit, total - len(picking.missing), total)
+        elif pause := picking.was_refused(_shard(job, unit).exists()):
+            time.sleep(pause)
+    if not picking.missing:
+        _clear_parts(job)
+    return len(stage.saved.units) - len(picking.missing), ran
 
 
-def _missing(job: Run, units: list[str]) -> list[str]:
-    """The units that are not finished yet, by whichever process."""
-    here = directory.entries(job.out)
-    return [unit for unit in units if unit not in here]
+def _clear_parts(job: Run) -> None:
+    """Remove what interrupted commits left, of units that nobody holds."""
+    for unit, parts in directory.unfinished_parts(job.out).items():
+        with claimed(job.out, unit) as mine:
+            # Another process may have cleared them meanwhile.
+            for part in parts if mine else ():
+                if part.is_symlink() or part.exists():
+                    LOGGER.info("%s was left by an interrupted run and is removed", part.name)
+                    with suppress(OSError):  # of a worker that was frozen and writes again
+                        discard_part(part)
 
 
 def _other_plans(job: Run, stage: Stage) -> Iterator[StagePlan]:
@@ -193,12 +194,11 @@ def _other_plans(job: Run, stage: Stage) -> Iterator[StagePlan]:
 def _run_if_free(job: Run, stage: Stage, unit: str, weights: str | None) -> bool:
     """Run a unit and commit it, unless another process holds it, has finished it or is faster."""
     target = _shard(job, unit)
+    if target.exists():
+        return False
     with claimed(job.out, unit) as mine:
         if not mine or target.exists():
             return False
-        for part in parts_of(target):
-            LOGGER.info("%s was left by an interrupted run and is done again", part.name)
-            discard_part(part)
         start = time.perf_counter()
         result = _compute(job, stage, unit)
         seconds = round(time.perf_counter() - start, 3)
@@ -231,14 +231,14 @@ def _shard(job: Run, unit: str) -> Path:
 def _keep_shared(job: Run) -> str | None:
     """The tensors that all units share, written once, before the first unit; their sha256, if any."""
     target = job.out / directory.WEIGHTS
-    with exclusive(job.out, "setup"):
-        if not target.exists() and job.settings.captures:
-            tensors = job.study.shared(job.subject, job.settings)
-            if tensors:
+    if not target.exists() and job.settings.captures:
+        tensors = job.study.shared(job.subject, job.settings)
+        if tensors:
+            with exclusive(job.out, "setup"):
                 for part in parts_of(target):
                     discard_part(part)
                 commit(target, {CAPTURES: _tensors(tensors)}, fingerprint=job.record.fingerprint)
-        return directory.weights_hash(job.out)
+    return directory.weights_hash(job.out)
 
 
 def _files(job: Run, unit: str, fingerprint: str, result: UnitResult) -> dict[str, bytes]:

@@ -66,13 +66,18 @@ class ModelSubject:
         kernels = torch.backends.cpu.get_cpu_capability()
         return {**described, "tokenizers": version("tokenizers"), "kernels": kernels}
 
+    def gate_is_open(self, out: Path, run: str) -> bool:
+        """Whether this same run saved a preflight that passed."""
+        target = out / PREFLIGHT
+        return target.exists() and _saved_open(target, run)
+
     def pass_gate(self, out: Path, run: str, prompt: tuple[int, ...] | None) -> None:
         """Run the preflight, unless it was saved open by this same run; a shut gate stops everything."""
         from native_checks.preflight import preflight
 
-        target = out / PREFLIGHT
-        if target.exists() and _saved_open(target, run):
+        if self.gate_is_open(out, run):
             return
+        target = out / PREFLIGHT
         report = preflight(self.model, self.optional_tokenizer, prompt=prompt)
         content = {"run": run, **dataclasses.asdict(report)}
         replace_file(target, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
@@ -98,6 +103,10 @@ class NoSubject:
             "threads": str(torch.get_num_threads()),
             "kernels": torch.backends.cpu.get_cpu_capability(),
         }
+
+    def gate_is_open(self, out: Path, run: str) -> bool:
+        """There is no gate."""
+        return True
 
     def pass_gate(self, out: Path, run: str, prompt: tuple[int, ...] | None) -> None:
         """There is no model to check."""
