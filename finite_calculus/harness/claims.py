@@ -28,12 +28,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from finite_calculus.harness.errors import StoreError
-from finite_calculus.provenance.files import is_folder, open_plain, read_plain
+from finite_calculus.provenance.files import is_folder, open_plain
 
 CLAIMS = "claims"
 BEAT, LEASE, POLL = 5.0, 60.0, 0.2
 # A process that passes by a million claims does not remember them all.
 MOST_WATCHED = 1000
+# The first line of a claim is far shorter.
+MOST_WORDS = 1 << 14
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -103,7 +105,9 @@ def holders(out: Path) -> dict[str, dict[str, Any]]:
 
 def _folder(out: Path) -> Path:
     folder = out / CLAIMS
-    folder.mkdir(parents=True, exist_ok=True)
+    if not is_folder(folder):
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
     if not is_folder(folder):
         raise StoreError(f"{CLAIMS} must be a folder of the run; it is a link. Move it away.")
     return folder
@@ -147,7 +151,8 @@ def _is_free(path: Path) -> bool:
         state = os.fstat(file.fileno())
         # The lock speaks for the processes of this machine only: other ones may not share it.
         # A claim of an older version does not say whose it is; its lock does.
-        here = _owner(path).get("boot", _boot()) == _boot()
+        owner = _owner(os.pread(file.fileno(), MOST_WORDS, 0))
+        here = owner.get("boot", _boot()) == _boot()
         gone = here and _lock(file)
         if not gone and not _PATIENCE.is_over(path, (state.st_ino, state.st_size)):
             return False
@@ -165,18 +170,18 @@ def _is_free(path: Path) -> bool:
 def _holder(path: Path) -> dict[str, Any] | None:
     """Who holds a claim; None if nobody does."""
     try:
-        owner = _owner(path)
         with open_plain(path) as file:
+            owner = _owner(file.read(MOST_WORDS))
             return None if owner.get("boot", _boot()) == _boot() and _lock(file) else owner
     except OSError:
         return None
 
 
-def _owner(path: Path) -> dict[str, Any]:
+def _owner(words: bytes) -> dict[str, Any]:
     """What a claim says of its owner; nothing where it cannot be read."""
     try:
-        owner = json.loads(read_plain(path).partition(b"\n")[0] or b"{}")
-    except (OSError, ValueError, RecursionError):
+        owner = json.loads(words.partition(b"\n")[0] or b"{}")
+    except (ValueError, RecursionError):
         return {}
     return owner if isinstance(owner, dict) else {}
 

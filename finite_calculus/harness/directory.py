@@ -18,6 +18,7 @@ later that nothing was changed. Without it, hashes find damage, not a forger who
 
 import json
 import os
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -55,6 +56,8 @@ FIRST_PROMPTS = "prompts.json"  # of archives of the first version
 _BEFORE_RUN = {LOG, CLAIMS}
 # So few units are asked for one by one; a listing reads the names of all.
 FEW = 1000
+# Whoever joins a run verifies so many of its units at most; `status` verifies all.
+VERIFIED = 10_000
 
 
 R = TypeVar("R", bound=Frozen)
@@ -205,20 +208,22 @@ def stage_fingerprint(record: RunRecord, plan: StagePlan) -> str:
     return digest(parts)
 
 
-def survey(path: Path, record: RunRecord, plan: StagePlan) -> Survey:
-    """Look at every unit of a stage and verify every hash."""
+def survey(path: Path, record: RunRecord, plan: StagePlan, most: int | None = None) -> Survey:
+    """Look at every unit of a stage and verify every hash; at most those of `most` units, drawn at random."""
     fingerprint = stage_fingerprint(record, plan)
     here, weights = entries(path), weights_hash(path)
-    wrong: list[str] = []
-    done: list[str] = []
-    for unit in plan.units:
-        if unit in here:
-            unsound = problems(path / UNITS / unit, fingerprint)
-            unsound = unsound or _strange(path / UNITS / unit, weights)
-            wrong += [f"{UNITS}/{line}" for line in unsound]
-            done += [] if unsound else [unit]
-    missing = tuple(unit for unit in plan.units if unit not in here)
-    return Survey(tuple(done), missing, tuple(wrong))
+    finished = [unit for unit in plan.units if unit in here]
+    verified = finished if most is None or len(finished) <= most else random.sample(finished, most)
+    unsound = {unit: _unsound(path / UNITS / unit, fingerprint, weights) for unit in verified}
+    return Survey(
+        done=tuple(unit for unit in finished if not unsound.get(unit)),
+        missing=tuple(unit for unit in plan.units if unit not in here),
+        problems=tuple(f"{UNITS}/{line}" for lines in unsound.values() for line in lines),
+    )
+
+
+def _unsound(shard: Path, fingerprint: str, weights: str | None) -> list[str]:
+    return problems(shard, fingerprint) or _strange(shard, weights)
 
 
 def entries(path: Path) -> set[str]:

@@ -148,7 +148,7 @@ def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
     Returns how many units of the stage are finished, and how many were run here.
     """
     weights = _keep_shared(job)
-    survey = directory.survey(job.out, job.record, stage.saved)
+    survey = directory.survey(job.out, job.record, stage.saved, most=directory.VERIFIED)
     reached = [stage.saved, *_other_plans(job, stage)]
     foreign = directory.foreign_entries(job.out, job.record, reached)
     directory.require_sound([*survey.problems, *foreign])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from finite_calculus.harness import StoreError, shards
+from finite_calculus.harness import StoreError, directory, shards
 from finite_calculus.harness.shards import commit, discard_part, parts_of, problems
 from finite_calculus.provenance.files import write_file
 
@@ -148,3 +148,21 @@ def test_leftovers_are_removed_only_if_a_commit_could_have_written_them(tmp_path
         discard_part(link)
     discard_part(part)
     assert not part.exists()
+
+
+def test_a_joiner_verifies_no_more_units_than_it_is_told_and_forgets_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = tuple(f"unit-{n}" for n in range(6))
+    record = directory.RunRecord(study="s", fingerprint="f" * 64, identity={}, started="")
+    plan = directory.StagePlan(stage="main", units=units, manifest={})
+    record = record.model_copy(update={"identity": {"plan": plan.sha256}})
+    for unit in units[:5]:
+        commit(tmp_path / "units" / unit, FILES, fingerprint="f" * 64)
+        (tmp_path / "units" / unit / "records.parquet").write_bytes(b"Rows")
+    monkeypatch.setattr(directory, "_strange", lambda *_: [])
+    for most in (0, 2, 5, None):
+        survey = directory.survey(tmp_path, record, plan, most)
+        assert len(survey.problems) == (5 if most is None else most)
+        assert len(survey.done) == 5 - len(survey.problems)
+        assert survey.missing == ("unit-5",)
