@@ -5,6 +5,7 @@ each one's description, read from its source.
 """
 
 import inspect
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +35,17 @@ From = Annotated[
     ),
 ]
 Workers = Annotated[
-    int, typer.Option(min=1, max=MOST_PROCESSES, help="Processes that share the units.")
+    int | None,
+    typer.Option(min=1, max=MOST_PROCESSES, help="Processes that share the units; default: 1."),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on a Ray cluster: local for one of this machine, auto for one that runs here, or its "
+        "address. `--workers` then is how many members are wanted; default: one for every GPU or core.",
+        show_default=False,
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -82,7 +93,8 @@ def study_command(study: Any) -> Any:
     shared = {
         "out": (Out, inspect.Parameter.empty),
         "device": (Device, "cpu"),
-        "workers": (Workers, 1),
+        "workers": (Workers, None),
+        "ray": (Ray, None),
         "threads": (Threads, None),
         "limit": (Limit, None),
         "archive": (From, None),
@@ -130,7 +142,8 @@ def _run(
     *,
     out: Path,
     device: str,
-    workers: int,
+    workers: int | None,
+    ray: str | None,
     threads: int | None,
     limit: int | None,
     archive: Path | None,
@@ -138,17 +151,24 @@ def _run(
 ) -> None:
     import torch
 
-    from finite_calculus.harness.executors import Processes, choose_threads
+    from finite_calculus.harness.executors import Executor, Processes, choose_threads
     from finite_calculus.harness.records import failed_checks
 
     settings = _settings(study, fields)
+    executor: Executor = Processes(workers or 1)
+    if ray is not None:
+        from finite_calculus.harness.ray_cluster import RayCluster
+
+        executor = RayCluster(ray, workers)
+        # A member for each core, unless it is told otherwise.
+        threads = threads or choose_threads(out, os.cpu_count() or 1, None, archive)
     if not quiet:
         print(f"{settings.title}: plan, then gate, then units", flush=True)
 
     def work() -> Any:
-        torch.set_num_threads(choose_threads(out, workers, threads, archive))
+        torch.set_num_threads(choose_threads(out, workers or 1, threads, archive))
         with Units(quiet, "units") as report:
-            return Processes(workers)(
+            return executor(
                 study,
                 settings,
                 out,

@@ -13,6 +13,7 @@ EXTRAS = {
     **dict.fromkeys(("pydantic", "pyarrow", "scipy"), "studies"),
     **dict.fromkeys(("jinja2", "matplotlib"), "report"),
     "gguf": "gguf",
+    "ray": "ray",
 }
 
 

@@ -112,19 +112,11 @@ def choose_threads(
     return torch.get_num_threads() if workers == 1 else max(1, (os.cpu_count() or 1) // workers)
 
 
-def join(words: dict[str, Any]) -> None:
-    """What a worker does: the same run, in its own process."""
-    torch.set_num_threads(words["threads"])
-    study = find_study(words["study"])
-    settings = study.Settings.model_validate(words["settings"])
-    archive = words["archive"] and Path(words["archive"])
-    run(study, settings, Path(words["out"]), device=words["device"], archive=archive)
-
-
-def _start(
-    settings: StudySettings, out: Path, device: str, archive: Path | None, errors: IO[str]
-) -> "subprocess.Popen[str]":
-    words = {
+def words_of_run(
+    settings: StudySettings, out: Path, device: str, archive: Path | None
+) -> dict[str, Any]:
+    """What another process must be told to work on a run, as plain data."""
+    return {
         "study": settings.study,
         "settings": settings.with_places(),
         "out": str(out),
@@ -132,11 +124,26 @@ def _start(
         "archive": None if archive is None else str(archive),
         "threads": torch.get_num_threads(),
     }
+
+
+def join(words: dict[str, Any], loaded: tuple[Any, Any] | None = None) -> Progress:
+    """What a worker does: the same run, in its own process; `loaded` is its model, if it is there."""
+    torch.set_num_threads(words["threads"])
+    study = find_study(words["study"])
+    settings = study.Settings.model_validate(words["settings"])
+    archive = words["archive"] and Path(words["archive"])
+    out, device = Path(words["out"]), words["device"]
+    return run(study, settings, out, device=device, loaded=loaded, archive=archive)
+
+
+def _start(
+    settings: StudySettings, out: Path, device: str, archive: Path | None, errors: IO[str]
+) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "finite_calculus.harness.worker"]
     worker = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, text=True
     )
     assert worker.stdin is not None  # it is a pipe
     with worker.stdin as pipe:
-        pipe.write(json.dumps(words))
+        pipe.write(json.dumps(words_of_run(settings, out, device, archive)))
     return worker

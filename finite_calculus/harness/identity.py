@@ -52,14 +52,25 @@ def identify(
     study: Study[Any, Any], settings: StudySettings, subject: Mapping[str, str], plan: str
 ) -> Identity:
     """The identity of a run; `subject` describes what it runs on, `plan` is the hash of the first stage's."""
-    made_with = {
+    made_with = {**_installed(), **subject}
+    return Identity(settings.model_dump(mode="json"), plan, made_with, study_sources(study))
+
+
+def versions(study: Study[Any, Any]) -> dict[str, dict[str, str]]:
+    """What all machines of a run must have in common, known without its model: versions, kernels, code."""
+    import torch
+
+    kernels = torch.backends.cpu.get_cpu_capability()
+    return {"made_with": {**_installed(), "kernels": kernels}, "sources": study_sources(study)}
+
+
+def _installed() -> dict[str, str]:
+    return {
         "finite_calculus": finite_calculus.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
         **{name: version(name) for name in _LIBRARIES},
-        **subject,
     }
-    return Identity(settings.model_dump(mode="json"), plan, made_with, study_sources(study))
 
 
 def study_sources(study: Study[Any, Any]) -> dict[str, str]:
