@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: verify test bench mutate lint docs site lowest wheel clean help
+.PHONY: verify test bench mutate lint docs site lowest wheel hashes licences advisories clean help
 
 verify: $(READY)
 	$(VENV)/bin/finite-calculus verify $(ARGS)
@@ -43,6 +43,19 @@ lowest:
 wheel: $(READY)
 	$(VENV)/bin/python -m hatchling build -t wheel
 
+# The three lists of what is locked; `hashes` and `advisories` need the network.
+hashes: $(READY)
+	$(VENV)/bin/python -m tests.supply hashes $(ARGS)
+
+licences: $(READY)
+	$(VENV)/bin/python -m tests.supply licences
+
+ADVISORIES := build/advisories
+advisories:
+	$(PYTHON) -m venv $(ADVISORIES)
+	$(ADVISORIES)/bin/pip install --quiet --disable-pip-version-check pip-audit
+	$(ADVISORIES)/bin/pip-audit --strict --disable-pip --no-deps --requirement requirements.lock $(ARGS)
+
 clean:
 	rm -rf $(VENV) build dist
 
@@ -56,6 +69,9 @@ help:
 	@echo "make site     build the documentation as a site in build/site, without a network"
 	@echo "make lowest   run tests with the lowest versions of requirements.lowest.txt"
 	@echo "make wheel    build the wheel into dist/"
+	@echo "make hashes   write requirements.hashes from a package index (ARGS=https://.../simple; network)"
+	@echo "make licences write results/licences.json from the installed packages"
+	@echo "make advisories  ask for known vulnerabilities of the locked versions (pip-audit; network)"
 	@echo "ARGS=... is passed on, e.g. make verify ARGS='--why main:response'"
 
 $(READY): requirements.lock pyproject.toml

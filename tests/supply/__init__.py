@@ -1,0 +1,1 @@
+"""What the locked packages are: their hashes and their licences."""
