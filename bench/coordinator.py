@@ -1,6 +1,7 @@
 """Ten thousand workers and a million units on the store's own code, in simulated time.
 
-    python -m bench.coordinator --save results/faults/coordinator.json
+    python -m bench.coordinator --units 1000000 --missing 30000 --workers 10000 \\
+        --place /dev/shm --save results/faults/coordinator.json
 
 Real are the directory and all that workers do to it: `Picking` chooses, `claims.claimed` takes, heartbeats
 grow claims, `shards.commit` writes, flushes and renames, `directory.unfinished` lists. Simulated are time,
@@ -10,9 +11,9 @@ and woken; stragglers take several times as long as others.
 
 Four liberties, without which no machine of this size could do it: most of the units are finished before; a
 finished unit's files are removed once nobody computes it, its folder stays; names are listed at most once in
-a simulated second, for all who ask within it; heartbeats are events and not threads.
+some simulated seconds, for all who ask within them; heartbeats are events and not threads.
 
-The first runs do the same work in ever larger directories; the last has all workers. `microseconds` is what a
+Runs are collected in one record; several sizes show what grows with the directory. `microseconds` is what a
 look, a claim, a heartbeat and a commit took of one core of this machine, the kernel's part included: what
 one directory can carry, however many workers there are. Exit code 1 if a unit was lost or committed twice.
 """
@@ -44,7 +45,7 @@ FINGERPRINT, FILES = "f" * 64, {"table.parquet": b"." * 200}
 PER_NODE = 8
 # Seconds: the middle unit, how long a look at a claim takes over a network, how workers start one by one.
 UNIT, SPREAD, LATENCY, RAMP = 20.0, 0.3, 0.002, 60.0
-STRAGGLER, FROZEN = 4.0, (100.0, 200.0)
+STRAGGLER, FROZEN = 3.0, (100.0, 200.0)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Size:
     units: int
     missing: int
     workers: int
+    listed_every: float
 
 
 class LostError(BaseException):
@@ -85,7 +87,7 @@ class Simulation:
     """Events in order of simulated time."""
 
     def __init__(self, out: Path, size: Size, draw: random.Random):
-        self.out, self.draw, self.now = out, draw, 0.0
+        self.out, self.size, self.draw, self.now = out, size, draw, 0.0
         self.units = [f"unit-{n:07d}" for n in range(size.units)]
         finished = set(draw.sample(self.units, size.units - size.missing))
         for unit in finished:
@@ -114,7 +116,7 @@ class Simulation:
         if len(units) <= directory.FEW:
             return directory.unfinished(self.out, units)
         self.count["listings asked for"] += 1
-        if self.now - self.listed_at >= 1.0:
+        if self.now - self.listed_at >= self.size.listed_every:
             with self.timed("listing"):
                 self.listed = directory.unfinished(self.out, self.units)
             self.listed_at = self.now
@@ -281,7 +283,9 @@ def study(place: Path | None, size: Size, seed: int) -> dict[str, Any]:
     simulation = Simulation(out, size, draw)
     simulated(simulation)
     ideal = size.missing * UNIT / size.workers
-    nodes = draw.sample(simulation.nodes, max(3, 3 * len(simulation.nodes) // 100))
+    nodes = draw.sample(
+        simulation.nodes, min(len(simulation.nodes) - 1, max(3, 3 * len(simulation.nodes) // 100))
+    )
     for number, node in enumerate(nodes):
         fault = simulation.freeze if number % 3 == 0 else simulation.lose
         simulation.after(draw.uniform(RAMP, ideal), lambda fault=fault, node=node: fault(node))
@@ -319,9 +323,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--units", type=int, default=1_000_000)
     parser.add_argument(
-        "--missing", type=int, default=100_000, help="the others are finished before"
+        "--missing", type=int, default=30_000, help="the others are finished before"
     )
     parser.add_argument("--workers", type=int, default=10_000)
+    parser.add_argument("--listed-every", type=float, default=1.0, help="simulated seconds")
     parser.add_argument("--seed", type=int, default=22)
     parser.add_argument(
         "--place", type=Path, default=None, help="a folder, as of a file system in memory"
@@ -330,25 +335,21 @@ def main() -> None:
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    few, workers = min(options.missing, 4000), min(options.workers, 200)
-    sizes = [Size(few * 10**n, few, workers) for n in range(3) if few * 10**n < options.units]
-    sizes.append(Size(options.units, options.missing, options.workers))
-    runs = []
-    for size in sizes:
-        runs.append(study(options.place, size, options.seed))
-        print(json.dumps(runs[-1], indent=1), flush=True)
-    record = {
-        "runs": runs,
-        "peak_memory_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        "unit_seconds": UNIT,
-        "straggler": STRAGGLER,
-        "command": f"python -m bench.coordinator --units {options.units} --missing {options.missing} "
-        f"--workers {options.workers} --seed {options.seed}",
-    }
+    size = Size(options.units, options.missing, options.workers, options.listed_every)
+    result = study(options.place, size, options.seed)
+    result["peak_memory_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result["command"] = (
+        f"python -m bench.coordinator --units {size.units} --missing {size.missing} "
+        f"--workers {size.workers} --listed-every {size.listed_every} --seed {options.seed}"
+    )
+    print(json.dumps(result, indent=1), flush=True)
     if options.save is not None:
-        options.save.parent.mkdir(parents=True, exist_ok=True)
-        options.save.write_text(json.dumps(record, indent=1) + "\n")
-    sys.exit(any(run["lost"] or run["doubled"] for run in runs))
+        earlier = json.loads(options.save.read_text())["runs"] if options.save.exists() else []
+        runs = {run["command"]: run for run in [*earlier, result]}.values()
+        ordered = sorted(runs, key=lambda run: (run["workers"], run["units"]))
+        words = {"unit_seconds": UNIT, "straggler_takes_times": STRAGGLER, "straggles": 0.01}
+        options.save.write_text(json.dumps({**words, "runs": ordered}, indent=1) + "\n")
+    sys.exit(bool(result["lost"] or result["doubled"]))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,13 +39,13 @@ from finite_calculus.harness import (
     UnitResult,
     claims,
     compare,
-    runner,
     shards,
 )
 from finite_calculus.harness.runner import run
 
 LEASE, NOBODY = 0.3, 65534
 WRONG = ("lost", "doubled", "different")
+KILLS = "kills at random moments"
 
 
 class FaultSettings(StudySettings):
@@ -94,10 +95,11 @@ def main() -> None:
     parser.add_argument("--crowd", type=int, default=2000, help="units that many workers share")
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--seed", type=int, default=981)
+    parser.add_argument("--only", default=None, help="names of faults, with commas; no crowd then")
     parser.add_argument("--save", type=Path, default=None)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    claims.BEAT, claims.LEASE, runner.POLL = 0.02, LEASE, 0.01
+    claims.BEAT, claims.LEASE, claims.POLL = 0.02, LEASE, 0.01
     work, draw = Path(tempfile.mkdtemp(prefix="fault-study-")), random.Random(options.seed)
     # A user without rights must be able to come this far.
     work.chmod(0o755)
@@ -106,34 +108,41 @@ def main() -> None:
     begin(work / "timed")()
     seconds, whole = time.monotonic() - start, hashes(work / "whole")
     faults: dict[str, Callable[[Path], Counter[str]]] = {
-        "kills at random moments": lambda out: killed(out, draw, seconds),
+        KILLS: lambda out: killed(out, draw, seconds),
         "kills inside a commit": lambda out: killed_in_commit(out, draw),
         "frozen and woken": lambda out: frozen(out, draw, seconds),
         "no space": lambda out: starved(out, draw),
+        "disk full": lambda out: filled(out, draw),
         "no rights": lambda out: forbidden(out),
+        "turned read-only": lambda out: turned(out, draw, seconds),
         "two at once": lambda out: together(out),
     }
     tally: dict[str, Any] = {}
+    if options.only is not None:
+        faults = {name: faults[name] for name in options.only.split(",")}
     for name, fault in faults.items():
         counted: Counter[str] = Counter(faults=0, lost=0, doubled=0, different=0)
         number = 0
-        while counted["faults"] < (options.kills if name in list(faults)[:1] else options.rounds):
+        while counted["faults"] < (options.kills if name == KILLS else options.rounds):
             out = work / f"{name.replace(' ', '-')}-{number}"
             counted += fault(out)
             counted += judged(out, whole)
             number += 1
+            unmounted(out)
             shutil.rmtree(out)
         tally[name] = {
             "runs": number,
             **{key: counted[key] for key in sorted({*counted, "lost", "doubled", "different"})},
         }
         print(name, tally[name], flush=True)
-    tally["crowd"] = crowd(work, options.crowd, options.workers, draw)
-    print("crowd", tally["crowd"], flush=True)
+    if options.only is None:
+        tally["crowd"] = crowd(work, options.crowd, options.workers, draw)
+        print("crowd", tally["crowd"], flush=True)
     shutil.rmtree(work)
     tally["command"] = (
         f"python -m bench.fault_study --kills {options.kills} --rounds {options.rounds} "
         f"--crowd {options.crowd} --workers {options.workers} --seed {options.seed}"
+        + (f' --only "{options.only}"' if options.only else "")
     )
     if options.save is not None:
         options.save.parent.mkdir(parents=True, exist_ok=True)
@@ -224,6 +233,42 @@ def starved(out: Path, draw: random.Random) -> Counter[str]:
         begin(out)()
 
     return Counter(faults=int(ended(forked(work)) == 1))
+
+
+def filled(out: Path, draw: random.Random) -> Counter[str]:
+    """A file system of its own, too small for the run, then made larger; needs the right to mount."""
+    out.mkdir()
+    size = draw.randrange(60, 400)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(out)], check=True)
+    full = ended(forked(begin(out))) == 1
+    subprocess.run(["mount", "-o", "remount,size=64m", str(out)], check=True)
+    return Counter(faults=int(full))
+
+
+def unmounted(out: Path) -> None:
+    """A file system of its own goes with the run."""
+    if out.is_mount():
+        subprocess.run(["umount", str(out)], check=True)
+        out.mkdir(exist_ok=True)
+
+
+def turned(out: Path, draw: random.Random, seconds: float) -> Counter[str]:
+    """The folder of the units loses its rights while a user without other rights works in it."""
+    run(STUDY, FaultSettings(), out, limit=3)
+
+    def work() -> None:
+        if os.geteuid() == 0:
+            for path in (out, out / "claims", out / "units", out / "run.log"):
+                os.chown(path, NOBODY, NOBODY)
+            os.setuid(NOBODY)
+        begin(out)()
+
+    child = forked(work)
+    time.sleep(draw.uniform(0.1, 0.8) * seconds)
+    (out / "units").chmod(0o555)
+    code = ended(child)
+    (out / "units").chmod(0o755)
+    return Counter(faults=int(code == 1))
 
 
 def forbidden(out: Path) -> Counter[str]:
