@@ -44,8 +44,13 @@ def convert(source: Path, target: Path) -> None:
     except Exception as error:  # of a reader that trusts every number of the file
         raise CheckpointError(f"{source.name} is no whole GGUF file: {error!r}.") from error
     tied = all(tensor.name != "output.weight" for tensor in reader.tensors)
-    config = _config(reader, tied)
-    state = _state(reader, config)
+    try:
+        config = _config(reader, tied)
+        state = _state(reader, config)
+    except CheckpointError:
+        raise
+    except Exception as error:  # about names, numbers and shapes that may be anything
+        raise CheckpointError(f"{source.name} does not hold a Llama: {error!r}.") from error
     _require_complete(source, state, config)
     config.architectures = ["LlamaForCausalLM"]
     config.save_pretrained(target)

@@ -52,10 +52,16 @@ def convert(source: Path, target: Path) -> None:
         tensors, end = _tensors(data, shape)
     except (ValueError, OverflowError) as error:  # of numpy, where the file ends before its weights
         raise CheckpointError(f"{source.name} is cut off or not of {shape}: {error}.") from error
+    try:
+        tokenizer = _tokenizer(data[end:], shape)
+    except Exception as error:  # of struct and of tokenizers, about pieces that may be anything
+        raise CheckpointError(
+            f"{source.name} does not end with a llama2.c tokenizer of {shape.vocabulary} pieces: {error!r}."
+        ) from error
     model = _model(shape)
     model.load_state_dict(tensors, strict=True)
     model.save_pretrained(target)
-    _tokenizer(data[end:], shape).save_pretrained(target)
+    tokenizer.save_pretrained(target)
 
 
 def uninterleave(rows: np.ndarray, heads: int) -> np.ndarray:
@@ -159,6 +165,8 @@ def _pieces(data: bytes, count: int) -> tuple[list[str], list[float]]:
     pieces, scores, at = [], [], 4
     for n in range(count):
         score, length = struct.unpack_from("<fi", data, at)
+        if not 0 <= length <= len(data) - at - 8:
+            raise ValueError(f"piece {n} must lie in the file; it is of {length} bytes")
         text = data[at + 8 : at + 8 + length]
         at += 8 + length
         scores.append(score)

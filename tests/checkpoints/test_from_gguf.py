@@ -122,3 +122,10 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="is no whole GGUF file"):
         from_gguf.convert(path, tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["blk.0.attn_z", "stranger", "blk.0.attn_q.a.b"])
+def test_a_file_with_a_tensor_that_no_llama_has_is_refused(name: str, tmp_path: Path):
+    path = written(tmp_path / "model.gguf", {**weights(), name: np.ones((2, 2), np.float32)})
+    with pytest.raises(CheckpointError, match=r"model\.gguf does not hold a Llama"):
+        from_gguf.convert(path, tmp_path / "model")

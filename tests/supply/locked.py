@@ -8,6 +8,7 @@ import re
 import urllib.request
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LOCK, HASHES = ROOT / "requirements.lock", ROOT / "requirements.hashes"
@@ -63,7 +64,7 @@ def licences() -> dict[str, str]:
 
 def _licence(name: str) -> str:
     try:
-        words = metadata(name)
+        words: Any = metadata(name)
     except PackageNotFoundError:
         return "not installed"
     expression = words.get("License-Expression")
