@@ -17,7 +17,7 @@ KEPT = record_files.read(Path(__file__).parents[1] / "results" / "audit")
 FUNCTIONS = sorted({name for name, _ in KEPT.audits})
 MEDIAN = 100  # bound over actual error, in float64, that an audit may show
 CASES, MANY = 2 * 10**4, 10**6
-LONG = ("finite_response", "certify")
+LONG = ("finite_response", "PreparedGroups.response", "certify")
 PATTERNS = 2**32  # of a float32
 
 
