@@ -14,6 +14,7 @@ import positional_findings
 import positional_tables
 import proof_tables
 import repair_tables
+import scale_tables
 import search_tables
 import study_tables
 from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
@@ -211,6 +212,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     **audit_tables.TABLES,
     **proof_tables.TABLES,
     **repair_tables.TABLES,
+    **scale_tables.TABLES,
     **search_tables.TABLES,
     **study_tables.TABLES,
 }
