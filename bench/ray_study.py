@@ -52,7 +52,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ray-study-") as place:
         tally = study(Path(place), settings, options.nodes, options.rounds, options.only)
     tally["command"] = (
-        f"python -m bench.ray_study --rounds {options.rounds} --units {options.units}"
+        f"python -m bench.ray_study --rounds {options.rounds} --units {options.units} "
+        f"--nodes {options.nodes}"
     )
     print(json.dumps(tally, indent=1))
     if options.save is not None:
