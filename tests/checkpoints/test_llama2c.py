@@ -150,10 +150,18 @@ def test_a_file_that_is_cut_off_is_refused(kept: int, message: str, tmp_path: Pa
         llama2c.convert(path, tmp_path / "model")
 
 
-@pytest.mark.parametrize("lost", [1, 40])
-def test_a_file_without_the_end_of_its_tokenizer_is_refused(lost: int, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        (1, r"piece \d+ must lie in the file; it is of \d+ bytes"),
+        (40, r"does not end with a llama2\.c tokenizer"),
+    ],
+)
+def test_a_file_without_the_end_of_its_tokenizer_is_refused(
+    lost: int, message: str, tmp_path: Path
+):
     path = written(tmp_path / "weights", tensors(np.random.default_rng(3)))
     path.write_bytes(path.read_bytes()[:-lost])
-    with pytest.raises(CheckpointError, match=r"does not end with a llama2\.c tokenizer"):
+    with pytest.raises(CheckpointError, match=message):
         llama2c.convert(path, tmp_path / "model")
     assert not (tmp_path / "model").exists()

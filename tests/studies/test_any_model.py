@@ -12,6 +12,8 @@ from finite_calculus.harness import directory
 from tests.helpers.hub import Hub, command, serve
 from tests.helpers.studies import contents
 
+pytestmark = pytest.mark.xdist_group("any model")  # one worker makes its run, once
+
 WORDS = ["--task", "retrieval", "--layers", "2", "--strengths", "0.5", "--pairs", "3"]
 WORDS += ["--batch", "26", "--threads", "1"]
 

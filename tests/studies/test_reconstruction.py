@@ -22,6 +22,8 @@ from finite_calculus.studies.reconstruction.rows import Frozen, Reconstruction
 from finite_calculus.studies.reconstruction.unit import Context, run_context
 from finite_calculus.tasks.articles import ArticlePrefix
 
+pytestmark = pytest.mark.xdist_group("reconstruction")  # one worker makes its run, once
+
 TOKENS, CONTINUATIONS = 23, 10
 
 

@@ -29,6 +29,8 @@ from finite_calculus.studies.positional.unit import run_set
 from tests.helpers.studies import contents
 from tests.studies.positional.conftest import small
 
+pytestmark = pytest.mark.xdist_group("positional")  # one worker makes its run, once
+
 POLICY = {"depths": [0, 1, 2, 3], "layers": [0, 1, 2], "deletion_layers": [0, 1], "repair_layer": 1}
 
 
