@@ -113,7 +113,9 @@ def test_a_file_without_one_of_its_tensors_is_refused(tmp_path: Path):
     tensors = weights()
     del tensors["blk.0.ffn_up"]
     path = written(tmp_path / "model.gguf", tensors)
-    with pytest.raises(CheckpointError, match=r"does not hold the tensors of its Llama: .*mlp\.up_proj"):
+    with pytest.raises(
+        CheckpointError, match=r"does not hold the tensors of its Llama: .*mlp\.up_proj"
+    ):
         from_gguf.convert(path, tmp_path / "model")
 
 
