@@ -15,6 +15,16 @@ MEASURED = (
 MANY, UNITS = 10**9, 10**6
 
 
+def speed_up() -> list[str]:
+    """Two workers beside one on two cores."""
+    record = _record("speed-up")
+    seconds = [", ".join(f"{run['seconds']:.1f}" for run in record["runs"][n]) for n in ("1", "2")]
+    return [
+        *heading(0, "cores", "one worker, s", "two workers, s", "speed-up", "records that differ"),
+        line(record["cores"], *seconds, f"{record['speed_up']:.2f}", record["different"]),
+    ]
+
+
 def simulation() -> list[str]:
     """What the simulated workers met, in ever larger directories."""
     lines = heading(0, "units in the directory", "done here", "workers", "nodes lost, frozen",
@@ -96,6 +106,7 @@ def _record(name: str) -> dict[str, Any]:
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "scale-speed-up": speed_up,
     "scale-simulation": simulation,
     "scale-operations": operations,
     "scale-reading": reading,
