@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.asking import asks
 from finite_calculus.cli.cache_policy import applied
 from finite_calculus.cli.guide import CACHE
-from finite_calculus.cli.options import (
-    Chat,
-    Device,
-    Dtype,
-    JsonFile,
-    Layers,
-    Model,
-    OptionalAnswer,
-    OptionalVersus,
-    Prompt,
-    PromptFile,
-    Quiet,
-)
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.question import (
@@ -46,9 +34,9 @@ Generate = Annotated[
 
 
 @app.command(rich_help_panel=CACHE)
+@asks()
 def evict(
-    answer: OptionalAnswer = None,
-    versus: OptionalVersus = None,
+    question: Question,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -82,16 +70,7 @@ def evict(
     protect_ends: Annotated[
         float, typer.Option(min=0, max=0.5, help="Keep this share of the prompt at each end.")
     ] = 0.0,
-    model: Model = "embedded",
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
-    chat: Chat = False,
-    layers: Layers = "all",
     generate: Generate = 0,
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
 ) -> None:
     """Evict cache entries while the last queries' writes stay within a distortion budget.
 
@@ -107,19 +86,6 @@ def evict(
     from finite_calculus.cache import Protected, evict as plan, execute_evictions, watch
     from finite_calculus.search.specs import parse_numbers
 
-    question = Question(
-        model,
-        prompt,
-        prompt_file,
-        chat,
-        answer,
-        versus,
-        layers,
-        device,
-        quiet,
-        json_file,
-        dtype=dtype,
-    )
     if budget is None and count is None and fraction is None:
         budget = 0.01
     if generate and scope != "token":
@@ -134,7 +100,7 @@ def evict(
             source: Any = capture
             if window > 1:
                 source = watch(instrument.model, capture.ids, queries=window, layers=numbers)
-            with Units(quiet, "layers") as report:
+            with Units(question.quiet, "layers") as report:
                 return plan(
                     source,
                     budget,
@@ -174,13 +140,13 @@ def evict(
     show(f"{total} entries evicted in {len(plans)} layers, {asked}", columns, rows)
     _show_generated(text)
     evictions = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
-    save_json(json_file, described(question, capture, evictions=evictions, generated=text))
+    save_json(question.json_file, described(question, capture, evictions=evictions, generated=text))
 
 
 @app.command(rich_help_panel=CACHE)
+@asks()
 def restore(
-    answer: OptionalAnswer = None,
-    versus: OptionalVersus = None,
+    question: Question,
     bits: Annotated[int, typer.Option(min=2, max=32, help="Bits of the quantised prefix.")] = 4,
     count: Annotated[int, typer.Option(min=0, help="Entries to restore at each layer.")] = 4,
     method: Annotated[
@@ -201,16 +167,7 @@ def restore(
     window: Annotated[
         int, typer.Option(min=1, help="With --policy: report the last so many queries.")
     ] = 8,
-    model: Model = "embedded",
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
-    chat: Chat = False,
-    layers: Layers = "all",
     generate: Generate = 0,
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
 ) -> None:
     """Quantise the prefix of a layer and restore the entries whose exact benefit is largest.
 
@@ -223,19 +180,6 @@ def restore(
     """
     from finite_calculus.cache import execute_repairs, restore as repair
 
-    question = Question(
-        model,
-        prompt,
-        prompt_file,
-        chat,
-        answer,
-        versus,
-        layers,
-        device,
-        quiet,
-        json_file,
-        dtype=dtype,
-    )
     if policy is not None:
         if (bits, count, method) != (4, 4, "exact"):
             raise typer.BadParameter("--policy comes without --bits, --count and --method.")
@@ -263,7 +207,7 @@ def restore(
     show(f"{bits} bits, {count} entries restored at each layer by {method}", columns, rows)
     _show_generated(text)
     entries = [_json(item) for item in repairs]
-    save_json(json_file, described(question, capture, repairs=entries, generated=text))
+    save_json(question.json_file, described(question, capture, repairs=entries, generated=text))
 
 
 _LOCAL = ["executed ‖Δo‖", *LOCAL_COLUMNS]

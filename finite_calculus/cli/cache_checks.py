@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.asking import asks
 from finite_calculus.cli.cache_policy import emitted, show_layers
 from finite_calculus.cli.guide import CACHE
-from finite_calculus.cli.options import (
-    Chat,
-    Device,
-    Dtype,
-    JsonFile,
-    Layers,
-    Model,
-    OptionalAnswer,
-    OptionalVersus,
-    Prompt,
-    PromptFile,
-    Quiet,
-)
 from finite_calculus.cli.outputs import save_json, writable
 from finite_calculus.cli.question import (
     Question,
@@ -43,7 +31,9 @@ Existing = Annotated[
 
 
 @app.command("kv-error", rich_help_panel=CACHE)
+@asks()
 def kv_error(
+    question: Question,
     transform: Annotated[
         str,
         typer.Option(
@@ -65,17 +55,6 @@ def kv_error(
     ] = None,
     levels: Annotated[str, typer.Option(help="Bits that a policy chooses from.")] = "2,3,4,8",
     rounding: Annotated[str, typer.Option(help="How a policy rounds.")] = "asym/vector",
-    answer: OptionalAnswer = None,
-    versus: OptionalVersus = None,
-    model: Model = "embedded",
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
-    chat: Chat = False,
-    layers: Layers = "all",
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
 ) -> None:
     """What a transform of the stored keys and values does to every layer and head, heaviest first.
 
@@ -93,26 +72,18 @@ def kv_error(
     from finite_calculus.cache import cache_error, named_transform, watch
 
     function = or_refuse(lambda: named_transform(transform))
-    question = Question(
-        model,
-        prompt,
-        prompt_file,
-        chat,
-        answer,
-        versus,
-        layers,
-        device,
-        quiet,
-        json_file,
-        dtype=dtype,
-    )
     with captured(question) as (instrument, capture):
         numbers = [layer.layer for layer in capture.layers]
         windows = watch(instrument.model, capture.ids, queries=window, layers=numbers)
         policy, named = None, transform
         if emit_policy is not None:
             function, policy = emitted(
-                windows, emit_policy, budget=budget, levels=levels, rounding=rounding, quiet=quiet
+                windows,
+                emit_policy,
+                budget=budget,
+                levels=levels,
+                rounding=rounding,
+                quiet=question.quiet,
             )
             named = emit_policy.name
         error = or_refuse(lambda: cache_error(instrument, capture, windows, function))
@@ -143,17 +114,15 @@ def kv_error(
     ]
     show(f"the heaviest {len(rows)} of {len(heads)} heads", columns, rows)
     figures = described(question, capture, transform=named, error=asdict(error))
-    save_json(json_file, figures | ({} if policy is None else {"policy": policy}))
+    save_json(question.json_file, figures | ({} if policy is None else {"policy": policy}))
 
 
 @app.command("compare-cache", rich_help_panel=CACHE)
+@asks(without=("answer", "versus", "layers"))
 def compare_cache(
+    question: Question,
     reference: Existing = None,
     other: Existing = None,
-    model: Model = "embedded",
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
-    chat: Chat = False,
     rows: Annotated[
         int, typer.Option(min=1, help="Compare with a batch of so many rows, without --other.")
     ] = 1,
@@ -167,10 +136,6 @@ def compare_cache(
     save_run: Annotated[
         Path | None, typer.Option(help="Write this model's own run as safetensors.")
     ] = None,
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
 ) -> None:
     """Two caches of one prompt: rounding, or the layer and head where a fault is first seen.
 
@@ -185,11 +150,10 @@ def compare_cache(
     from finite_calculus.checkpoints import load, require_tokenizer
     from finite_calculus.models.margins import prompt_ids
 
-    question = Question(
-        model, prompt, prompt_file, chat, None, None, "all", device, quiet, json_file, dtype=dtype
-    )
     text = prompt_text(question)
-    loaded, tokens = or_refuse(lambda: load(model, dtype=dtype, device=device))
+    loaded, tokens = or_refuse(
+        lambda: load(question.model, dtype=question.dtype, device=question.device)
+    )
     tokenizer = or_refuse(lambda: require_tokenizer(loaded, tokens))
     text = or_refuse(lambda: in_chat(question, tokenizer, text))
     size = loaded.config.get_text_config(decoder=True).vocab_size
@@ -206,7 +170,7 @@ def compare_cache(
             else CacheRecord.load(other)
         )
         return compare_caches(
-            first, second, rounding_spread(loaded, ids), precision=precision or dtype
+            first, second, rounding_spread(loaded, ids), precision=precision or question.dtype
         )
 
     comparison = or_refuse(compared)
@@ -233,11 +197,11 @@ def compare_cache(
             f"{_few(first.tokens)}: {first.ratio:.3g} times what rounding allows\nlooks like: {first.guess}"
         )
     content: dict[str, Any] = {
-        "model": model,
+        "model": question.model,
         "rounding": comparison.rounding,
         "precision": precision,
     }
-    save_json(json_file, content | {"tokens": len(ids), **asdict(comparison)})
+    save_json(question.json_file, content | {"tokens": len(ids), **asdict(comparison)})
     raise typer.Exit(0 if comparison.rounding else 1)
 
 

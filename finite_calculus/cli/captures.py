@@ -6,24 +6,17 @@ from typing import Annotated
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.asking import asks
 from finite_calculus.cli.guide import MODELS
-from finite_calculus.cli.options import (
-    Chat,
-    Device,
-    Dtype,
-    JsonFile,
-    Layers,
-    Model,
-    OptionalAnswer,
-    OptionalVersus,
-    Quiet,
-)
+from finite_calculus.cli.options import Curvature
 from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.question import Question
 
 
 @app.command(rich_help_panel=MODELS)
+@asks(without=("prompt", "prompt_file"))
 def capture(
+    question: Question,
     prompts: Annotated[
         Path,
         typer.Option(help="JSON lines with prompt, and answer, versus or name."),
@@ -32,18 +25,7 @@ def capture(
         Path,
         typer.Option(help="The folder of the captures and their table.", callback=writable_folder),
     ],
-    answer: OptionalAnswer = None,
-    versus: OptionalVersus = None,
-    model: Model = "embedded",
-    chat: Chat = False,
-    layers: Layers = "all",
-    curvature: Annotated[
-        int, typer.Option(min=0, help="Second order along so many directions of each layer.")
-    ] = 0,
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
+    curvature: Curvature = 0,
 ) -> None:
     """Capture every prompt of a file: one forward and one backward pass each, saved with its sha256.
 
@@ -54,18 +36,5 @@ def capture(
     """
     from finite_calculus.cli.many import capture_prompts
 
-    question = Question(
-        model,
-        None,
-        None,
-        chat,
-        answer,
-        versus,
-        layers,
-        device,
-        quiet,
-        json_file,
-        curvature,
-        dtype=dtype,
-    )
+    question.curvature = curvature
     capture_prompts(question, prompts, out)

@@ -29,23 +29,24 @@ _LONGEST = 1 << 26
 
 @dataclass
 class Question:
-    """The options that every command of a search takes; `captured` adds what the model is.
+    """What a command asks a model about a prompt; `captured` adds what the model is.
 
-    `recorded` says that the model's hashes are needed, which `json_file` implies.
+    `asking.py` makes one from a command's options. `recorded` says that the model's hashes are needed, which
+    `json_file` implies.
     """
 
-    model: str
-    prompt: str | None
-    prompt_file: Path | None
-    chat: bool
-    answer: str | None
-    versus: str | None
-    layers: str
-    device: str
-    quiet: bool
-    json_file: Path | None
-    curvature: int = 0
+    model: str = "embedded"
+    prompt: str | None = None
+    prompt_file: Path | None = None
+    chat: bool = False
+    answer: str | None = None
+    versus: str | None = None
+    layers: str = "all"
+    json_file: Path | None = None
+    device: str = "cpu"
     dtype: str = "float32"
+    quiet: bool = False
+    curvature: int = 0
     recorded: bool = False
     origin: "Origin | None" = field(default=None, init=False)
     fingerprint: dict[str, str] = field(default_factory=dict, init=False)

@@ -7,23 +7,9 @@ import typer
 from typer.core import TyperCommand
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.asking import asks
 from finite_calculus.cli.guide import MODELS
-from finite_calculus.cli.options import (
-    Chat,
-    Curvature,
-    Device,
-    Dtype,
-    JsonFile,
-    Layers,
-    Model,
-    OptionalAnswer,
-    OptionalVersus,
-    Prompt,
-    PromptFile,
-    Prompts,
-    PromptsOut,
-    Quiet,
-)
+from finite_calculus.cli.options import Curvature, Prompts, PromptsOut
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import Question, captured, described, headline, or_refuse
 from finite_calculus.cli.ranking import Ranking, require_side, strengths
@@ -39,16 +25,11 @@ from finite_calculus.cli.rows import (
 
 
 @app.command(rich_help_panel=MODELS)
+@asks()
 def score(
-    answer: OptionalAnswer = None,
-    versus: OptionalVersus = None,
-    model: Model = "embedded",
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
+    question: Question,
     prompts: Prompts = None,
     out: PromptsOut = None,
-    chat: Chat = False,
-    layers: Layers = "all",
     top: Annotated[int, typer.Option(min=1, help="Rows to show.")] = 10,
     towards: Annotated[
         str, typer.Option(help="Rank towards answer, towards versus, or either by absolute effect.")
@@ -83,10 +64,6 @@ def score(
         typer.Option(help="Execute a sample of the candidates, to say which predictions to trust."),
     ] = True,
     single: Annotated[bool, typer.Option("--float32", help="Score in float32.")] = False,
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
 ) -> None:
     """Score every candidate edit of a prompt from one capture and one backward pass, and rank them.
 
@@ -117,21 +94,8 @@ def score(
         single=single,
     )
     if curvature is None:
-        curvature = 0 if dtype in ("bfloat16", "float16") else 8
-    question = Question(
-        model,
-        prompt,
-        prompt_file,
-        chat,
-        answer,
-        versus,
-        layers,
-        device,
-        quiet,
-        json_file,
-        curvature,
-        dtype=dtype,
-    )
+        curvature = 0 if question.dtype in ("bfloat16", "float16") else 8
+    question.curvature = curvature
     if prompts is not None:
         from finite_calculus.cli.many import score_prompts
 
@@ -153,7 +117,7 @@ def score(
     content |= {"rows": [row_entry(row, done, table) for row in rows], "stopped": stopped}
     content["missed"] = None if check is None else check.missed
     content["executed"] = [row_entry(item.row, done, table) for item in done.values()]
-    save_json(json_file, content)
+    save_json(question.json_file, content)
 
 
 class _EditCommand(TyperCommand):
@@ -169,16 +133,20 @@ class _EditCommand(TyperCommand):
 
 
 @app.command(cls=_EditCommand, rich_help_panel=MODELS)
-def execute(
-    edit: Annotated[
-        list[str] | None, typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")
-    ] = None,
-    answer: Annotated[
+@asks(
+    without=("layers",),
+    answer=Annotated[
         str | None,
         typer.Option(help="One token, as text or #ID; with log-probability any text."),
-    ] = None,
-    versus: Annotated[
+    ],
+    versus=Annotated[
         str | None, typer.Option(help="The token a margin is compared with, as text or #ID.")
+    ],
+)
+def execute(
+    question: Question,
+    edit: Annotated[
+        list[str] | None, typer.Option(help="KIND:LAYER:TOKENS[:AMOUNT], repeatable.")
     ] = None,
     objective: Annotated[
         str,
@@ -194,17 +162,9 @@ def execute(
     together: Annotated[
         bool, typer.Option("--together", help="All edits at once, of several layers too.")
     ] = False,
-    model: Model = "embedded",
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
     prompts: Prompts = None,
     out: PromptsOut = None,
-    chat: Chat = False,
     curvature: Curvature = 0,
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
 ) -> None:
     """Execute edits on the model and show predicted effect, executed effect and local error.
 
@@ -221,20 +181,7 @@ def execute(
     """
     from finite_calculus.cli import counterfactuals
 
-    question = Question(
-        model,
-        prompt,
-        prompt_file,
-        chat,
-        answer,
-        versus,
-        "all",
-        device,
-        quiet,
-        json_file,
-        curvature,
-        dtype=dtype,
-    )
+    question.curvature = curvature
     asked = counterfactuals.Asked(tuple(edit or ()), objective, readers, together)
     if prompts is not None:
         from finite_calculus.cli.many import execute_prompts

@@ -7,19 +7,9 @@ from typing import Annotated
 import typer
 
 from finite_calculus.cli.app import app
+from finite_calculus.cli.asking import asks
 from finite_calculus.cli.guide import MODELS
-from finite_calculus.cli.options import (
-    Answer,
-    Chat,
-    Device,
-    Dtype,
-    JsonFile,
-    Model,
-    Prompt,
-    PromptFile,
-    Quiet,
-    Versus,
-)
+from finite_calculus.cli.options import Answer, Versus
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.question import (
     Question,
@@ -32,27 +22,19 @@ from finite_calculus.cli.question import (
 
 
 @app.command(rich_help_panel=MODELS)
+@asks(without=("layers",), answer=Answer, versus=Versus)
 def steer(
+    question: Question,
     layer: Annotated[int, typer.Option(min=0, help="The layer of the head.")],
     head: Annotated[int, typer.Option(min=0, help="The query head.")],
     ratio: Annotated[
         list[str],
         typer.Option(help="ABOVE:BELOW=RATIO by token index, as in 12:30=4; repeatable."),
     ],
-    answer: Answer,
-    versus: Versus,
     shift: Annotated[
         str | None,
         typer.Option(help="First turn the keys of TOKENS by AMOUNT positions, as in 5-8:16."),
     ] = None,
-    model: Model = "embedded",
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
-    chat: Chat = False,
-    json_file: JsonFile = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    quiet: Quiet = False,
 ) -> None:
     """Solve requested attention ratios for the smallest edit of a head's query input, and execute it.
 
@@ -67,19 +49,7 @@ def steer(
     from finite_calculus.search import check_preserving, steer as solve
     from finite_calculus.search.specs import parse_numbers, parse_request
 
-    question = Question(
-        model,
-        prompt,
-        prompt_file,
-        chat,
-        answer,
-        versus,
-        str(layer),
-        device,
-        quiet,
-        json_file,
-        dtype=dtype,
-    )
+    question.layers = str(layer)
     with captured(question) as (instrument, capture):
         limit = len(capture.ids)
         requests = [or_refuse(lambda r=r: parse_request(r, limit=limit)) for r in ratio]
@@ -126,7 +96,7 @@ def steer(
         "effect": steering.effect,
         "preserving": asdict(check),
     }
-    save_json(json_file, content)
+    save_json(question.json_file, content)
     if not steering.control.feasible:
         print(f"The residual of the log ratios is {steering.control.residual.tolist()}.")
     raise typer.Exit(0 if steering.control.feasible else 1)
