@@ -8,6 +8,7 @@ reported. All of it is a prediction beyond the edited write and bounds nothing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from jaxtyping import Float
@@ -15,15 +16,12 @@ from torch import Tensor
 
 from finite_calculus.models.directions import write_directions
 from finite_calculus.models.edits import Edit
-from finite_calculus.models.hessian import gradient_graph
 from finite_calculus.models.kinds import DIRECTION_KINDS
 from finite_calculus.models.layer import LayerCapture, stored_copy
 from finite_calculus.models.margins import Margin
+from finite_calculus.models.products import layer_products
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.smoothness import missing_smoothness
-
-# Directions of one pass: products of about this many rows are fast, and memory grows with them.
-_ROWS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,29 +105,22 @@ def take_curvature(
     *,
     kinds: Sequence[Edit] = DIRECTION_KINDS,
 ) -> Curvature:
-    """Directions of every captured layer and the Hessian along them, a few layers in each pass."""
+    """Directions of every captured layer and the Hessian along them."""
     device = prompt.prefix.ids.device
     numbers = [layer.layer for layer in layers]
     bases = [write_directions(layer, count, kinds) for layer in layers]
     owners = [number for number, basis in zip(numbers, bases, strict=True) for _ in basis]
+    begins = [0, *accumulate(len(each) for each in bases)]
     basis = torch.cat(bases)
     form = torch.full((len(owners), len(owners)), torch.nan, dtype=basis.dtype)
-    products = torch.empty_like(basis)
-    together = max(1, _ROWS // count)
-    with gradient_graph(prompt, margin, numbers) as graph:
-        gaps = [_gap(g, layer) for g, layer in zip(graph.gradients, layers, strict=True)]
-        for first in range(0, len(numbers), together):
-            moved = [each.to(device) for each in bases[first : first + together]]
-            starts = moved + [moved[0][:0] for _ in numbers[first + len(moved) :]]
-            begin = done = sum(len(each) for each in bases[:first])
-            batch = slice(done, done + sum(len(each) for each in moved))
-            for place, change in enumerate(graph.products(first, starts)):
-                own = slice(begin, begin + len(bases[first + place]))
-                change = stored_copy(change)
-                form[batch, own] = change @ bases[first + place].T
-                if place < len(moved):
-                    products[own] = change[own.start - done : own.stop - done]
-                begin = own.stop
+    products, gaps = torch.empty_like(basis), [0.0] * len(numbers)
+    for part in layer_products(prompt, margin, numbers, [each.to(device) for each in bases]):
+        change, place = stored_copy(part.change), part.place
+        own = slice(begins[place], begins[place + 1])
+        form[part.first : part.first + len(change), own] = change @ bases[place].T
+        gaps[place] = _gap(part.gradient, layers[place])
+        if part.own is not None:
+            products[own] = stored_copy(part.own)
     asymmetry = tuple(_asymmetry(form, owners, number) for number in numbers)
     return Curvature(
         layers=tuple(owners),

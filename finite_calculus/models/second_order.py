@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from finite_calculus.models.hessian import hessian_products
 from finite_calculus.models.margins import Margin
+from finite_calculus.models.products import layer_products
 from finite_calculus.models.prompt import PreparedPrompt
 
 
@@ -20,7 +20,7 @@ def second_terms(
 ) -> dict[int, Float[Tensor, " writes"]]:
     """½ ΔoᵀHΔo of the writes of each layer, along the directions of the writes themselves.
 
-    All products are one pass from the lowest layer on, in float32.
+    Products are float32.
     """
     layers = sorted(writes)
     sizes = [torch.linalg.vector_norm(writes[n].double(), dim=-1) for n in layers]
@@ -30,10 +30,9 @@ def second_terms(
         for n, size in zip(layers, sizes, strict=True)
     ]
     starts = [each.to(prompt.prefix.ids.device) for each in units]
-    _, products = hessian_products(prompt, margin, layers, starts)
-    terms, done = {}, 0
-    for n, size, unit, product in zip(layers, sizes, units, products, strict=True):
-        own = product[done : done + len(unit)].detach().cpu()
-        terms[n] = 0.5 * (unit.double() * own.double()).sum(-1) * size.square()
-        done += len(unit)
+    terms = {}
+    for part in layer_products(prompt, margin, layers, starts):
+        if part.own is not None:
+            along = (units[part.place].double() * part.own.cpu().double()).sum(-1)
+            terms[layers[part.place]] = 0.5 * along * sizes[part.place].square()
     return terms

@@ -108,12 +108,13 @@ def test_the_form_is_symmetric_within_and_between_layers(tiny, ids):
     assert min(bent.asymmetry) >= 0
 
 
-def test_layers_in_separate_passes_have_the_same_form(tiny, ids, monkeypatch):
-    import finite_calculus.models.curvature as module
+@pytest.mark.parametrize(("family", "limit"), [("qwen2", "_STAIR_ROWS"), ("gpt2", "_ROWS")])
+def test_layers_in_separate_passes_have_the_same_form(tiny, ids, family, limit, monkeypatch):
+    import finite_calculus.models.products as module
 
-    with attach(tiny("qwen2")) as instrument:
+    with attach(tiny(family)) as instrument:
         together = instrument.capture(ids, **ANSWERS, curvature=4).curvature
-        monkeypatch.setattr(module, "_ROWS", 4)
+        monkeypatch.setattr(module, limit, 4)
         apart = instrument.capture(ids, **ANSWERS, curvature=4).curvature
     assert together is not None
     assert apart is not None
