@@ -35,7 +35,7 @@ def has_gated_blocks(prompt: PreparedPrompt) -> bool:
         if not own or hooked:
             return False
     return all(
-        type(site.block.mlp.act_fn).__name__ in ("SiLU", "SiLUActivation")
+        type(site.block.mlp.act_fn).__name__ in ("SiLU", "SiLUActivation")  # pyright: ignore[reportAttributeAccessIssue]
         and getattr(site.module, "sliding_window", None) is None
         for site in prompt.sites
     )
