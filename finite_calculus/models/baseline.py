@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from finite_calculus.models.layer import LayerCapture
+from finite_calculus.models.devices import moving_hook, standing_in
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
@@ -41,25 +41,15 @@ class BlockState(Protocol):
 class LayerBaseline:
     """One layer of an unedited batch at the last token, row by row.
 
-    `state` is the output of the block and `others` counts what a tuple held beside it; `query`,
-    `key` and `value` are the last token's own.
+    `state` is the output of the block and `others` counts what a tuple held beside it.
     """
 
     __repr__ = short_repr
 
     state: Float[Tensor, "rows 1 model"]
     others: int | None
-    query: Float[Tensor, "rows heads width"]
-    key: Float[Tensor, "rows groups width"]
-    value: Float[Tensor, "rows groups value_width"]
     output: Float[Tensor, "rows heads value_width"]
     write: Float[Tensor, "rows model"]
-
-    def in_row(self, row: int, layer: LayerCapture) -> LayerCapture:
-        """A captured layer with the last token's tensors as this row rounded them."""
-        return layer.with_last_token(
-            self.query[row].cpu(), self.key[row].cpu(), self.value[row].cpu()
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +80,13 @@ def skipping(
     """
     with ExitStack() as stack:
         for site in sites:
-            if "forward" in vars(site.block):
+            if "forward" in vars(site.block) and moving_hook(site.block) is None:
                 raise ValueError(
                     f"Block {site.layer} must not have a forward of its own instance; it has one. "
                     f'Pass path="whole".'
                 )
-            site.block.forward = partial(_repeat_state, layers[site.layer], rows)
-            stack.callback(site.block.__dict__.pop, "forward", None)
+            repeat = partial(_repeat_state, layers[site.layer], rows)
+            stack.enter_context(standing_in(site.block, repeat))
         yield
 
 
@@ -111,12 +101,8 @@ def _run(prompt: PreparedPrompt, rows: int) -> BatchBaseline:
     fields: dict[int, dict[str, Any]] = {site.layer: {} for site in sites}
 
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
-        fields[site.layer] |= {
-            "query": call.query[:, :, -1].clone(),
-            "key": call.key[:, :, -1].clone(),
-            "value": call.value[:, :, -1].clone(),
-            "output": output[:, -1].reshape(rows, call.query.shape[1], -1).clone(),
-        }
+        heads = call.query.shape[1]
+        fields[site.layer]["output"] = output[:, -1].reshape(rows, heads, -1).clone()
         return output
 
     with ExitStack() as stack:
