@@ -41,13 +41,17 @@ class BlockState(Protocol):
 class LayerBaseline:
     """One layer of an unedited batch at the last token, row by row.
 
-    `state` is the output of the block and `others` counts what a tuple held beside it.
+    `state` is the output of the block and `others` counts what a tuple held beside it; `query`,
+    `key` and `value` are the last token's own.
     """
 
     __repr__ = short_repr
 
     state: Float[Tensor, "rows 1 model"]
     others: int | None
+    query: Float[Tensor, "rows heads width"]
+    key: Float[Tensor, "rows groups width"]
+    value: Float[Tensor, "rows groups value_width"]
     output: Float[Tensor, "rows heads value_width"]
     write: Float[Tensor, "rows model"]
 
@@ -101,8 +105,12 @@ def _run(prompt: PreparedPrompt, rows: int) -> BatchBaseline:
     fields: dict[int, dict[str, Any]] = {site.layer: {} for site in sites}
 
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
-        heads = call.query.shape[1]
-        fields[site.layer]["output"] = output[:, -1].reshape(rows, heads, -1).clone()
+        fields[site.layer] |= {
+            "query": call.query[:, :, -1].clone(),
+            "key": call.key[:, :, -1].clone(),
+            "value": call.value[:, :, -1].clone(),
+            "output": output[:, -1].reshape(rows, call.query.shape[1], -1).clone(),
+        }
         return output
 
     with ExitStack() as stack:

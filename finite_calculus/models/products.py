@@ -1,8 +1,8 @@
 """Hessian–vector products of directions of many layers, some hundred rows in a pass.
 
 Models whose blocks are known in closed form take all layers of a pass together (`stairs`), on one device; any
-other one goes through torch's own double derivative (`hessian`). Both give the gradient of the margin at each layer, and the
-products at each layer of the directions of lower ones and of its own.
+other one goes through torch's own double derivative (`hessian`). Both give the gradient of the margin at each
+layer, and the products at each layer of the directions of lower ones and of its own.
 """
 
 from collections.abc import Iterator, Sequence

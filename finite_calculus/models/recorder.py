@@ -48,9 +48,10 @@ class Recorder:
         layers = []
         for i, call in sorted(self.calls.items()):
             state, others = self.states[i]
-            output = self.outputs[i][:, -1].detach().reshape(1, call.query.shape[1], -1)
+            query, key, value = (x[:, :, -1].detach() for x in (call.query, call.key, call.value))
+            output = self.outputs[i][:, -1].detach().reshape(1, query.shape[1], -1)
             write = self.writes[i].detach().reshape(1, -1)
-            layers.append(LayerBaseline(state, others, output, write))
+            layers.append(LayerBaseline(state, others, query, key, value, output, write))
         return BatchBaseline(logits.detach(), tuple(layers))
 
 

@@ -21,8 +21,8 @@ from finite_calculus.models import (
     predict,
 )
 from finite_calculus.models.columns import edited_columns
-from finite_calculus.models.patches import stack_patches
 from finite_calculus.models.latent import prefix_bank
+from finite_calculus.models.patches import stack_patches
 from native_checks.bench import Bench, battery
 
 
