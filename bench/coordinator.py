@@ -40,6 +40,7 @@ from unittest.mock import patch
 
 from finite_calculus.harness import claims, directory, runner, shards
 from finite_calculus.harness.picking import Picking
+from finite_calculus.harness.store import Folder
 
 FINGERPRINT, FILES = "f" * 64, {"table.parquet": b"." * 200}
 PER_NODE = 8
@@ -288,14 +289,16 @@ def study(place: Path | None, size: Size, seed: int) -> dict[str, Any]:
     )
     for number, node in enumerate(nodes):
         fault = simulation.freeze if number % 3 == 0 else simulation.lose
-        simulation.after(draw.uniform(RAMP, ideal), lambda fault=fault, node=node: fault(node))
+        simulation.after(
+            draw.uniform(UNIT, max(RAMP, ideal)), lambda fault=fault, node=node: fault(node)
+        )
     wall = time.monotonic()
     simulation.run()
     wall = time.monotonic() - wall
     with simulation.timed("listing"):
         left = directory.unfinished(out, simulation.units)
     parts = sum(map(len, directory.unfinished_parts(out).values()))
-    runner._clear_parts(SimpleNamespace(out=out))  # type: ignore[arg-type]
+    runner._clear_parts(SimpleNamespace(out=out, store=Folder(out)))  # type: ignore[arg-type]
     count, spent = simulation.count, simulation.spent
     operations = ("look", "claim", "heartbeat", "commit", "end of a claim")
     busy = sum(spent[kind] for kind in operations)
