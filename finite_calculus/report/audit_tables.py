@@ -6,6 +6,9 @@ from typing import Any
 from finite_calculus.harness.figures import Figure, Panel, Series
 from finite_calculus.harness.tables import Table
 
+# Quartiles far above, up to 1e18, would flatten everything else.
+_TOP = 1e4
+
 
 def audit_table(records: Sequence[Mapping[str, Any]]) -> Table:
     """Cases, violations, the worst error over its bound and what half of the errors come to."""
@@ -44,6 +47,7 @@ def audit_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
         "audit",
         "How much larger the derived bounds are than the errors",
         "Each point is the median of one check over its adversarial cases, the line spans the quartiles. "
+        f"A line that ends at {_TOP:,.0f} goes on: there errors happen to be all but zero. "
         "Nothing may lie below one.",
         panels,
     )
@@ -61,6 +65,7 @@ def _spreads(dtype: str, records: Sequence[Mapping[str, Any]]) -> Panel:
     low, middle, high = (
         tuple(float(each[level]) for each in spreads) for level in ("0.25", "0.5", "0.75")
     )
+    high = tuple(min(end, max(_TOP, median)) for end, median in zip(high, middle, strict=True))
     places = tuple(float(n) for n in range(1, len(spreads) + 1))
     return Panel(
         "points",

@@ -19,10 +19,11 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _STROKES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 _PANEL_WIDTH, _HEIGHT = 4.8, 3.4
-# More groups of bars than this take twice the width.
-_MOST_GROUPS = 12
+# More groups of bars, or places of points that are words, take twice the width.
+_MOST_GROUPS, _MOST_WORDS = 12, 20
 _LINE = 0.19  # of a legend, in inches
 _LETTERS = 64  # of a legend, over one panel
+_MARK = 10  # letters that the mark of an entry and the space beside it take
 _VARIABLES = {INK: "--figure-ink", GRID: "--figure-grid"}
 _VARIABLE = re.compile(r"var\(--[a-z-]+, (#[0-9a-f]{6})\)")
 # More points than this are drawn as one picture: a vector for each of them would fill the page.
@@ -46,10 +47,9 @@ def draw(figure: Figure, *, owner: str = "") -> str:
         ):
             handles |= _draw_panel(axes, panel)
         if len(handles) > 1:
-            longest = max(map(len, handles)) + 6
-            fitting = min(len(handles), max(1, int(_LETTERS * count / longest)))
-            canvas.legend(handles.values(), handles, loc="outside upper center", ncols=fitting)
-            lines = math.ceil(len(handles) / fitting)
+            columns = _legend_columns([*handles], round(_LETTERS * width / _PANEL_WIDTH))
+            canvas.legend(handles.values(), handles, loc="outside upper center", ncols=columns)
+            lines = math.ceil(len(handles) / columns)
             canvas.set_size_inches(width, _HEIGHT + _LINE * (lines - 1))
         buffer = io.StringIO()
         canvas.savefig(
@@ -65,6 +65,16 @@ def draw(figure: Figure, *, owner: str = "") -> str:
 def printed(svg: str) -> str:
     """A themed drawing in its printed colours, to be kept as a file."""
     return _VARIABLE.sub(r"\1", svg)
+
+
+def _legend_columns(names: Sequence[str], letters: int) -> int:
+    """The most columns, each as wide as its longest name, that fit above the panels."""
+    for columns in range(len(names), 1, -1):
+        lines = math.ceil(len(names) / columns)
+        parts = [names[n : n + lines] for n in range(0, len(names), lines)]
+        if sum(max(map(len, part)) + _MARK for part in parts) <= letters:
+            return len(parts)
+    return 1
 
 
 def _style(salt: str) -> dict[str, Any]:
@@ -101,9 +111,6 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     handles = kinds[panel.kind](axes, panel)
-    for axis, scale in ((axes.xaxis, panel.x_scale), (axes.yaxis, panel.y_scale)):
-        if scale == "log" and not (axis is axes.xaxis and panel.kind == "bars"):
-            _label_decades(axis)
     if panel.diagonal:
         corner = axes.get_xlim(), axes.get_ylim()
         ends = max(min(each) for each in corner), min(max(each) for each in corner)
@@ -111,7 +118,19 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     if panel.level is not None:
         name, height = panel.level
         handles[name] = axes.axhline(height, color=INK, linewidth=0.8, linestyle="--")
+    if panel.kind == "bars" and panel.y_scale == "log":
+        # On this scale a bar has no foot: at a power of ten the smallest is still seen to be one.
+        axes.set_ylim(bottom=_decade_below(panel.series))
+    for axis, scale in ((axes.xaxis, panel.x_scale), (axes.yaxis, panel.y_scale)):
+        if scale == "log" and not (axis is axes.xaxis and panel.kind == "bars"):
+            _label_decades(axis)
     return handles
+
+
+def _decade_below(series: Sequence[Series]) -> float:
+    """The largest power of ten that leaves a fifth of a decade to every bar."""
+    least = min((y for each in series for y in each.y if y > 0), default=1.0)
+    return 10.0 ** math.floor(math.log10(least) - 0.2)
 
 
 def _label_decades(axis: Any) -> None:
@@ -119,7 +138,7 @@ def _label_decades(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    if high < 50 * low:
+    if high < 100 * low:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
@@ -175,8 +194,8 @@ def _draw_bars(axes: Any, panel: Panel) -> dict[str, Any]:
 
 
 def _is_crowded(panel: Panel) -> bool:
-    places = {x for series in panel.series for x in series.x}
-    return panel.kind == "bars" and len(places) > _MOST_GROUPS
+    places = {x for series in panel.series for x in series.x if isinstance(x, str)}
+    return len(places) > (_MOST_GROUPS if panel.kind == "bars" else _MOST_WORDS)
 
 
 def _errors(series: Series) -> list[list[float]]:

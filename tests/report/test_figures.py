@@ -14,7 +14,7 @@ from finite_calculus.harness.study import Records
 from finite_calculus.harness.summary import report_figures, report_tables
 from finite_calculus.report import explained, read_sources
 from finite_calculus.report.audit_tables import audit_figure
-from finite_calculus.report.drawing import draw
+from finite_calculus.report.drawing import _legend_columns, draw
 from finite_calculus.report.sources import AuditSource
 from finite_calculus.studies.runtime.figures import figure as runtime_figure
 from finite_calculus.studies.runtime.rows import METHODS, MODES, Timing
@@ -150,3 +150,47 @@ def test_a_short_logarithmic_axis_has_plain_numbers() -> None:
     svg = draw(Figure("short", "short", "", (panel,)))
     assert ">0.2<" in svg
     assert ">0.5<" in svg
+
+
+def test_the_smallest_bar_of_a_logarithmic_panel_is_one() -> None:
+    panel = Panel("bars", "", "y", (Series("one", ("a", "b"), (1.1e-5, 1e-3)),), y_scale="log")
+    rectangles = re.findall(r'<path d="M ([^"]+) \nz', draw(Figure("bars", "bars", "", (panel,))))
+    _, axes, smaller, larger = (
+        [float(point.split()[1]) for point in path.split("L")] for path in rectangles
+    )
+    # Bars begin at the foot of the axes, 1e-6, and are decades high: log10(11) and 3.
+    smallest, largest = (max(axes) - min(bar) for bar in (smaller, larger))
+    assert smallest / largest == pytest.approx(math.log10(11) / 3, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("names", "letters", "columns"),
+    [
+        (("a",) * 6, 66, 6),
+        (("a",) * 6, 65, 3),
+        (("a", "b", "a name as long as this one"), 64, 3),
+        (("a name as long as this one",) * 3, 64, 1),
+    ],
+)
+def test_a_legend_takes_the_columns_that_fit(names, letters: int, columns: int) -> None:
+    assert _legend_columns(names, letters) == columns
+
+
+def test_more_settings_than_kinds_of_points_are_drawn_by_task() -> None:
+    (figure,) = (
+        each
+        for each in report_figures(
+            read_saved(RESULTS / "joint-kv/smollm2-135m-instruct-every-layer")
+        )
+        if each.name == "interaction"
+    )
+    assert [series.name for series in figure.panels[0].series] == ["retrieval, every layer"]
+
+
+def test_quartiles_of_the_audit_end_where_its_caption_says() -> None:
+    quantiles = {"0.25": 1.5, "0.5": 2.0, "0.75": 1e18}
+    records = [{"dtype": dtype, "slack_quantiles": quantiles} for dtype in ("float64", "float32")]
+    figure = audit_figure(records)
+    (series,) = figure.panels[0].series
+    assert (series.low, series.y, series.high) == ((1.5,), (2.0,), (10_000,))
+    assert "10,000 goes on" in figure.caption

@@ -9,6 +9,7 @@ from finite_calculus.studies.joint_kv.rows import Intervention
 
 # The best first, so that it has the same colour in every figure.
 _SHOWN = ("exact joint", "quadratic", "separate", "first order", "zero")
+_MOST_KINDS = 6
 
 
 def figures(records: Records) -> Iterator[Figure]:
@@ -44,10 +45,21 @@ def _summary(first: Setting) -> Figure:
         "exact interaction C_KV and with its quadratic term C₂.",
         (
             Panel(
-                "bars", "", "MAE of the margin change", (predictors,), title=place, y_scale="log"
+                "bars",
+                "",
+                "MAE of the margin change",
+                (predictors,),
+                title=f"{place}: the margin",
+                y_scale="log",
             ),
             Panel(
-                "bars", "", "MAE of the interaction", (interactions,), y_scale="log", level=level
+                "bars",
+                "",
+                "MAE of the interaction",
+                (interactions,),
+                title=f"{place}: the interaction",
+                y_scale="log",
+                level=level,
             ),
         ),
     )
@@ -85,7 +97,7 @@ def _relative(full: list[Setting]) -> Figure:
         for name in _SHOWN
         if name != "separate"
     )
-    level = ("separate key and value attribution", 1.0)
+    level = ("separate attribution", 1.0)
     panel = Panel(
         "points", "task and layer", "MAE over that of separate", series, y_scale="log", level=level
     )
@@ -99,14 +111,18 @@ def _relative(full: list[Setting]) -> Figure:
 
 
 def _interaction(full: list[Setting]) -> Figure:
-    series = tuple(
-        Series(
-            f"{s.task} {s.layer}",
-            tuple(s.columns["part_interaction"].ravel().tolist()),
-            tuple(s.columns["executed_interaction"].ravel().tolist()),
+    # Six kinds of points can be told apart; of more settings those of a task are drawn as one.
+    together = len(full) > _MOST_KINDS
+    points: dict[str, list[tuple[float, float]]] = {}
+    for s in full:
+        pairs = zip(
+            s.columns["part_interaction"].ravel().tolist(),
+            s.columns["executed_interaction"].ravel().tolist(),
+            strict=True,
         )
-        for s in full
-    )
+        name = f"{s.task}, every layer" if together else f"{s.task} {s.layer}"
+        points.setdefault(name, []).extend(pairs)
+    series = tuple(Series(name, *zip(*pairs, strict=True)) for name, pairs in points.items())
     panel = Panel("points", "predicted interaction", "executed interaction", series, diagonal=True)
     return Figure(
         "interaction",
