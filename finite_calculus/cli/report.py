@@ -1,12 +1,15 @@
 """`finite-calculus report` and `figure`: pages and drawings from saved records, without a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.guide import PAGES
+
+if TYPE_CHECKING:
+    from finite_calculus.harness.tables import Table
 
 Records = Annotated[
     list[Path],
@@ -36,7 +39,7 @@ def report(
     try:
         _require_writable(out)
         sources = read_sources(paths)
-        size = write_report(sources, out)
+        size = write_report(sources, out, beside=_printed)
     except (ValueError, OSError, StoreError) as error:
         raise typer.BadParameter(str(error)) from None
     print(f"{len(sources)} records in {out}, {size / 1e6:.1f} MB; open it in a browser")
@@ -65,6 +68,23 @@ def figure(
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
     print(target)
+
+
+def _printed(study: str) -> "dict[str, Table]":
+    """The paper's tables for a study, by the table that each stands beside."""
+    from finite_calculus.harness.tables import Table
+    from proofs.printed.shown import shown_beside
+
+    return {
+        name: Table(
+            name,
+            f"In the paper: {each.label}, {each.subject}",
+            each.columns,
+            each.rows,
+            "As printed there; these are no figures of this run, and its models are others.",
+        )
+        for name, each in shown_beside(study).items()
+    }
 
 
 def _require_writable(out: Path) -> None:

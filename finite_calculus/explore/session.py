@@ -15,8 +15,9 @@ from finite_calculus.explore.page import saved_page
 from finite_calculus.explore.question import Donor, Question, pack
 from finite_calculus.explore.script import script_of
 from finite_calculus.explore.steps import Step
-from finite_calculus.explore.wording import code_of, kind_of
+from finite_calculus.explore.wording import code_of, in_words, kind_of
 from finite_calculus.models import Capture, Instrument, LocalCheck
+from finite_calculus.report.texts import visible
 from finite_calculus.search import calibrate
 
 
@@ -97,6 +98,7 @@ class Session:
             band = {"corrected": entry.corrected, "band": entry.band, "trusted": entry.trusted}
         return {
             "edits": edits,
+            "names": [visible(in_words(edit, asked.table.text)) for edit in several],
             "effect": judging.predicted(asked.capture, several),
             "parts": [asdict(part) for part in judging.parts_of(asked.capture, several)],
             "band": band,

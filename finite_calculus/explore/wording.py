@@ -3,6 +3,8 @@
 An edit is KIND:LAYER[.HEADS]:TOKENS[:AMOUNT] as in `finite_calculus.search.specs`, a kind is KIND[:AMOUNT].
 """
 
+import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 
 from finite_calculus.models import Capture, Edit, Replace, ScaleValues
@@ -24,13 +26,33 @@ _USUAL = {"odds": 64.0, "value": 0.0, "bits": 4, "donorK": 1.0, "donorV": 1.0, "
 
 
 def words(donor: Capture | None) -> list[dict[str, object]]:
-    """Every word of an edit, whether a number follows, and the number to begin with."""
-    listed = [(word, edit.amount) for edit in registered_edits() for word in edit.words]
-    listed += [(word, True) for word in DONORS if donor is not None]
-    return [
-        {"word": word, "usual": _USUAL.get(word, SHIFT) if amount else None}
-        for word, amount in listed
+    """Every word of an edit: what it does, whether a number follows, and the number to begin with."""
+    listed = [
+        (word, edit.amount, (inspect.getdoc(edit) or "").split("\n")[0].replace("`", ""))
+        for edit in registered_edits()
+        for word in edit.words
     ]
+    if donor is not None:
+        for word, sides in DONORS.items():
+            what = " and ".join(
+                name for name, own in zip(("keys", "values"), sides, strict=True) if own
+            )
+            listed.append(
+                (word, True, f"Move the {what} of tokens towards the donor's; 1 is all the way.")
+            )
+    return [
+        {"word": word, "usual": _USUAL.get(word, SHIFT) if amount else None, "says": says}
+        for word, amount, says in listed
+    ]
+
+
+def in_words(edit: Edit, tokens: Sequence[str]) -> str:
+    """An edit at its place, as one would say it: odds ×64 at token 9 “: ”, layer 2."""
+    low, high = min(edit.tokens), max(edit.tokens)
+    text = "".join(tokens[low : high + 1])
+    place = f"token {low}" if low == high else f"tokens {low} to {high}"
+    heads = "".join(f", head {head}" for head in edit.heads or ())
+    return f"{edit.name} at {place} “{text}”, layer {edit.layer}{heads}"
 
 
 def edit_of(text: str, tokens: int, donor: Capture | None) -> Edit:

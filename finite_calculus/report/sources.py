@@ -61,6 +61,15 @@ class AuditSource:
 Source = RunSource | LedgerSource | PreflightSource | AuditSource
 
 
+def preflight_command(model: str, fingerprint: Mapping[str, Any]) -> str:
+    """The command that makes the record of a model again, as far as its fingerprint says."""
+    dtype = str(fingerprint.get("dtype", "")).removeprefix("torch.")
+    named = fingerprint.get("source") in (None, "name")
+    words = ["finite-calculus preflight", model if named else "DIR"]
+    words += ["--dtype", dtype] if dtype not in ("", "float32") else []
+    return " ".join([*words, "--only-target --json FILE"])
+
+
 def read_sources(paths: Sequence[Path]) -> list[Source]:
     """Everything that the paths hold, in their order; a path that holds nothing is an error."""
     sources: list[Source] = []

@@ -1,7 +1,6 @@
 """The explorer in a browser: typed, picked, executed, undone, exported, and all that by keyboard alone."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from tests.explore.conftest import DONOR, PROMPT
 from tests.helpers.browser import (
     chromium,
     complaints,
+    downloaded,
     needs_browser,
     requested,
     serious_findings,
@@ -86,16 +86,19 @@ def choose(page: Any, name: str, value: str) -> None:
     settled(page)
 
 
-def downloaded(folder: Path, name: str) -> str:
-    """A file that the browser has kept."""
-    path = folder / name
-    for _ in range(100):
-        if path.exists():
-            words = path.read_text(encoding="utf-8")
-            path.unlink()
-            return words
-        time.sleep(0.1)
-    raise AssertionError(f"{name} was not downloaded")
+def spelled_out(runs: str) -> list[int]:
+    """0–2 7 as 0, 1, 2, 7."""
+    ends = [run.split("–") for run in runs.split()]
+    return [n for run in ends for n in range(int(run[0]), int(run[-1]) + 1)]
+
+
+def test_an_example_can_be_captured_as_it_stands(browser: Any, explorer: Explorer) -> None:
+    browser.get(explorer.address)
+    waiting(browser, "return document.getElementById('model').textContent !== ''")
+    press(browser, "example")
+    browser.find_element("css selector", "#ask button").send_keys(ENTER)
+    settled(browser)
+    assert "21 tokens" in text(browser, "#headline")
 
 
 def test_a_prompt_is_typed_coloured_picked_and_executed(page: Any, explorer: Explorer) -> None:
@@ -109,6 +112,8 @@ def test_a_prompt_is_typed_coloured_picked_and_executed(page: Any, explorer: Exp
     choose(page, "layer", "3")
     pick(page, 5)
     assert text(page, "#picked code") == "odds:3:5:64"
+    assert text(page, "#picked p").startswith("odds ×64 at token 5 “")
+    assert text(page, "#word-says").startswith("Multiply the attention odds")
     edit = Odds(3, (5,), 64.0)
     (outcome,) = session.instrument.execute(session.question.capture, [edit]).outcomes
     press(page, "execute")
@@ -146,7 +151,7 @@ def test_a_stack_is_built_and_undone(page: Any) -> None:
     assert len(page.find_elements("css selector", "#stack li")) == 1
 
 
-def test_a_donor_a_ratio_and_a_budget(page: Any) -> None:
+def test_a_donor_a_ratio_and_a_budget(page: Any, explorer: Explorer) -> None:
     page.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
     box = page.find_element("id", "donor-prompt")
     box.clear()
@@ -169,6 +174,12 @@ def test_a_donor_a_ratio_and_a_budget(page: Any) -> None:
     assert titles[0].startswith("layer 0, head 0: 19:18=")
     assert titles[1] == "evicted within 0.1 of every write"
     assert "Crossed cells" in text(page, "#map-says")
+    # Evicted tokens of a layer, as first–last.
+    (step,) = explorer.session.question.steps[-1:]
+    cells = page.find_elements("css selector", "#steps tbody td:last-child")
+    assert [spelled_out(each.get_property("textContent")) for each in cells] == step.detail[
+        "tokens"
+    ]
 
 
 def test_candidates_are_listed_and_picked_from_the_list(page: Any) -> None:

@@ -5,6 +5,7 @@ Needs Chromium and its driver (Debian's chromium and chromium-driver); without t
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,18 @@ def waiting(driver: Any, script: str) -> None:
 def complaints(driver: Any) -> list[str]:
     """What the browser complained of since the last question."""
     return [line["message"] for line in driver.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def downloaded(folder: Path, name: str) -> str:
+    """A file that the browser has kept."""
+    path = folder / name
+    for _ in range(100):
+        if path.exists():
+            words = path.read_text(encoding="utf-8")
+            path.unlink()
+            return words
+        time.sleep(0.1)
+    raise AssertionError(f"{name} was not downloaded")
 
 
 def requested(driver: Any) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.browser import (
     chromium,
     complaints,
+    downloaded,
     needs_browser,
     requested,
     serious_findings,
@@ -20,8 +21,13 @@ pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("browser")) as driver:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("browser")
+
+
+@pytest.fixture(scope="module")
+def browser(folder: Path) -> Iterator[Any]:
+    with chromium(folder) as driver:
         yield driver
 
 
@@ -49,14 +55,19 @@ def test_the_ledger_is_filtered_by_words_and_status(opened: Any) -> None:
     find = opened.find_element("css selector", ".ledger .find")
     find.send_keys("second")
     count = opened.find_element("css selector", ".ledger .count")
-    assert count.text == "1 of 3"
+    assert count.text == "1 of 4"
+    find.clear()
+    find.send_keys("no entry has this")
+    assert count.text == "None of 4 has these words and this status."
     find.clear()
     opened.execute_script(
         "const pick = document.querySelector('.pick'); pick.value = 'failed';"
         "pick.dispatchEvent(new Event('change')); const find = document.querySelector('.find');"
         "find.dispatchEvent(new Event('input'))"
     )
-    assert count.text == "1 of 3"
+    assert count.text == "1 of 4"
+    options = [each.text for each in opened.find_elements("css selector", ".ledger option")]
+    assert options == ["all", "failed", "green", "open", "proved"]
     shown = opened.find_elements("css selector", ".ledger .entry:not([hidden]) summary")
     assert ["main:third" in each.text for each in shown] == [True]
 
@@ -88,9 +99,61 @@ def test_a_long_table_is_drawn_as_it_scrolls_and_sorts_by_its_heads(opened: Any)
     assert ascending == sorted(ascending)
 
 
+def test_a_hundred_thousand_rows_draw_only_what_is_in_view(opened: Any) -> None:
+    drawn = opened.execute_script(
+        """
+        const place = document.createElement("div");
+        place.className = "long";
+        document.querySelector("main").prepend(place);
+        const column = { name: "n", numeric: true, text: String, key: (n) => -n, width: 9 };
+        viewer.drawTable(place, "many", [column], 100000);
+        return place.querySelectorAll(".row").length;
+        """
+    )
+    assert 5 < drawn < 60
+    opened.execute_script("document.querySelector('.long .view').scrollTop = 1e9")
+    last = "[...document.querySelectorAll('.long .row')].at(-1).textContent"
+    waiting(opened, f"return {last} === '99999'")
+    assert opened.execute_script("return document.querySelectorAll('.long')[0].innerText").count(
+        "\n"
+    ) < 60  # fmt: skip
+    opened.find_element("css selector", ".long .head button").send_keys("\ue007")
+    waiting(opened, "return document.querySelector('.long .row').textContent === '99999'")
+
+
+def test_a_formula_is_whole_and_scrolls_on_its_own(opened: Any) -> None:
+    opened.execute_script("document.querySelector('#entry-main-first').open = true")
+    box = "const box = document.querySelector('.statement .scroll'); return "
+    assert opened.execute_script(f"{box} box.scrollHeight - box.clientHeight") <= 0
+    assert opened.execute_script(f"{box} box.scrollWidth - box.clientWidth") > 0
+
+
 def test_nothing_is_cut_on_a_narrow_screen(opened: Any) -> None:
+    open_all = "for (const each of document.querySelectorAll('details')) each.open = true"
+    opened.execute_script(open_all)
     assert too_wide(opened, 500) <= 0
 
 
+def test_a_drawing_is_kept_in_the_colours_for_print(opened: Any, folder: Path) -> None:
+    opened.find_element("css selector", "#explained .save").send_keys("\ue007")
+    svg = downloaded(folder, "rotary-geometry.svg")
+    assert svg.startswith("<svg")
+    assert "#1f2328" in svg
+    assert "var(--" not in svg
+
+
+def test_what_is_printed_holds_what_is_folded_and_no_empty_pages(opened: Any) -> None:
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        shown = "return document.querySelector('#entry-main-second dl').checkVisibility()"
+        assert opened.execute_script(shown)
+        assert not opened.find_element("css selector", "nav").is_displayed()
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_an_accessibility_check_has_no_serious_finding(opened: Any) -> None:
+    opened.execute_script(
+        "for (const each of document.querySelectorAll('details')) each.open = true"
+    )
     assert serious_findings(opened) == []

@@ -13,13 +13,20 @@ import pytest
 from typer.testing import CliRunner
 
 from finite_calculus.cli import app
+from finite_calculus.cli.report import _printed as printed_tables
 from finite_calculus.harness.errors import StoreError
+from finite_calculus.harness.records import read_saved
+from finite_calculus.harness.summary import report_tables
 from finite_calculus.harness.tables import Table
 from finite_calculus.report import drawings, read_sources, write_report
 from finite_calculus.report.long_tables import payload
-from finite_calculus.report.sources import NothingToReportError
+from finite_calculus.report.page import _is_numeric as is_numeric
+from finite_calculus.report.sources import NothingToReportError, preflight_command
 from finite_calculus.report.texts import visible
+from proofs.printed.shown import SHOWN, Shown
 from tests.report.conftest import ARCHIVE, PREFLIGHT
+
+RESULTS = ARCHIVE.parents[1]
 
 
 class Addresses(HTMLParser):
@@ -64,7 +71,7 @@ def test_every_run_shows_its_fingerprint_and_its_command(page: Path) -> None:
     manifest = json.loads((ARCHIVE / "manifest.json").read_text())
     text = page.read_text()
     assert manifest["fingerprint"] in text
-    assert "finite-calculus run joint-kv --model stories15m" in text
+    assert "finite-calculus run joint-kv --model stories15m" in re.sub(r"</?span>", "", text)
 
 
 def test_a_run_without_a_native_model_says_what_it_was_made_with(tmp_path: Path) -> None:
@@ -76,19 +83,55 @@ def test_a_run_without_a_native_model_says_what_it_was_made_with(tmp_path: Path)
     assert "transformers" not in made[1]
 
 
-def test_a_failed_entry_is_not_green(page: Path) -> None:
+def test_an_entry_is_green_only_if_the_ledger_says_so(page: Path) -> None:
     text = page.read_text()
-    states = dict(re.findall(r'id="entry-(main-\w+)" data-status="(\w+)"', text))
-    assert states == {"main-first": "green", "main-second": "green", "main-third": "failed"}
+    states = dict(re.findall(r'id="entry-main-(\w+)" data-status="([\w ]+)"', text))
+    assert states == {
+        "first": "green proved", "second": "green proved", "third": "failed proved", "fourth": "open proved",
+    }  # fmt: skip
     assert "1 failed" in text
+    assert "Proof: a proof without a formula" in text
+    assert "Proof: shown" not in text
 
 
 def test_the_same_records_give_the_same_page(page: Path, tmp_path: Path, ledger: Path) -> None:
     again = tmp_path / "again.html"
-    words = [str(ledger), str(PREFLIGHT), str(ARCHIVE)]
-    result = CliRunner().invoke(app, ["report", *words, "--out", str(again)])
-    assert result.exit_code == 0, result.output
+    write_report(read_sources([ledger, PREFLIGHT, ARCHIVE]), again, beside=printed_tables)
     assert again.read_bytes() == page.read_bytes()
+
+
+def test_the_papers_figures_stand_beside_those_of_a_run(page: Path) -> None:
+    text = page.read_text()
+    own, printed = (text.index(words) for words in ("Margin MAE at full", "tab:jointcoverage"))
+    after = text.index("Influential spans and signs")
+    assert own < printed < after
+    assert re.search(r'<td class="number">0\.107864</td><td class="number">0\.087683</td>', text)
+    assert "these are no figures of this run" in text
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: f"{shown.study}, {shown.table}")
+def test_a_printed_table_has_its_columns_and_a_table_to_stand_beside(shown: Shown) -> None:
+    assert {len(row) for row in shown.rows} == {len(shown.columns)}
+    archive = next(path.parent for path in sorted(RESULTS.glob(f"{shown.study}/*/manifest.json")))
+    assert shown.table in [table.name for table in report_tables(read_saved(archive))]
+
+
+def test_every_preflight_shows_its_precision_and_its_command(page: Path) -> None:
+    text = re.sub(r"</?span>", "", page.read_text())
+    assert "finite-calculus preflight tiny-qwen2 --only-target --json FILE" in text
+    half = {"dtype": "torch.bfloat16", "source": "name"}
+    assert preflight_command("embedded", half).startswith(
+        "finite-calculus preflight embedded --dtype bfloat16"
+    )
+    assert preflight_command("somewhere", {"source": "folder"}).split()[2] == "DIR"
+
+
+def test_a_column_is_of_numbers_if_every_cell_that_is_there_is_one() -> None:
+    assert is_numeric([1, None, 2.5])
+    assert is_numeric(["1,166,880", "50.9%", "-0.034", "2.98e-4", "99.6 %"])
+    assert not is_numeric([1, "a"])
+    assert not is_numeric([True, False])
+    assert not is_numeric([None])
 
 
 def test_a_long_table_keeps_its_numbers_and_its_gaps() -> None:

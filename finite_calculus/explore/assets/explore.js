@@ -165,6 +165,7 @@
   const look = async () => {
     const word = state.words.find((each) => each.word === $("word").value);
     const number = Number($("amount").value);
+    $("word-says").textContent = word ? word.says : "Of every kind and amount in “All candidates”, the one with the largest predicted effect.";
     $("amount").disabled = !word || word.usual === null;
     $("head").disabled = !word;
     Object.assign(colours.look, {
@@ -185,7 +186,7 @@
     const shown = colours.look.layer < 0 ? largest : Math.max(...state.tokens.map((_, n) => Math.abs(colours.at(colours.look.layer, n).effect) || 0));
     paintTokens(shown);
     map.show(state, largest);
-    $("scale").textContent = `full at ±${viewer.shown(shown)}; the shade grows with the root`;
+    $("scale").textContent = `full colour at ±${viewer.shown(shown)}; a quarter of that is half as strong`;
   };
   $("word").addEventListener("change", () => {
     const word = state.words.find((each) => each.word === $("word").value);
@@ -267,6 +268,11 @@
       const { name, text } = await post(action, action === "page" ? { kind } : {});
       viewer.save(name, type, text);
     });
+  $("example").addEventListener("click", () => {
+    $("prompt").value = "Entity 01: A Entity 02: B Question: What is the label of Entity 02? Answer:";
+    $("answer").value = $("versus").value = "";
+    $("prompt").focus();
+  });
   $("add-ratio").addEventListener("click", ratios.add);
   for (const id of ["steer-layer", "steer-head"]) $(id).addEventListener("change", ratios.soon);
   $("budget-slide").addEventListener("input", () => ($("budget").value = String(Number((10 ** Number($("budget-slide").value)).toPrecision(3)))));

@@ -8,12 +8,12 @@ const panels = (() => {
   const signed = (value) => (value === null ? "not finite" : (value > 0 ? "+" : value < 0 ? "−" : "") + viewer.shown(Math.abs(value)));
   const quoted = (text) => `“${text.replaceAll("\n", "⏎")}”`;
 
-  // A table of numbers under its heads.
+  // A table of numbers under its heads; the last column is words.
   const table = (label, heads, rows) =>
     el("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: label },
       el("table", {},
         el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col", textContent: head })))),
-        el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell) => el("td", { className: "number", textContent: cell })))))));
+        el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, n) => el("td", { className: n < row.length - 1 ? "number" : "", textContent: cell })))))));
 
   const bars = (rows) => {
     const largest = Math.max(...rows.map(([, value]) => Math.abs(value)), 1e-300);
@@ -59,7 +59,7 @@ const panels = (() => {
 
   const prediction = (picked, state) =>
     el("div", {},
-      el("p", {}, ...picked.edits.flatMap((edit, n) => [n ? " + " : "", el("code", { textContent: edit })])),
+      el("p", {}, picked.names.join(" + "), " ", ...picked.edits.flatMap((edit, n) => [n ? " + " : "", el("code", { textContent: edit })])),
       el("p", {}, el("span", { className: "figure", id: "predicted", textContent: signed(picked.effect) }), ` predicted, ${direction(picked.effect, state)}`),
       ...picked.parts.flatMap((part) => [
         picked.parts.length > 1 ? el("h3", { textContent: `layer ${part.layer}` }) : null,
@@ -75,9 +75,16 @@ const panels = (() => {
       local && el("p", { className: `verdict ${local.within ? "good" : "bad"}`, textContent: `The write changed by ${viewer.shown(local.executed)}; it differs from the exact change by ${viewer.shown(local.error)}, ${local.within ? "within" : "BEYOND"} the ${viewer.shown(local.bound)} that rounding allows.` }));
   };
 
+  // Numbers in rising order, those that follow each other as first–last.
+  const runs = (numbers) => {
+    const ends = [];
+    for (const n of numbers) ends.length && ends[ends.length - 1][1] === n - 1 ? (ends[ends.length - 1][1] = n) : ends.push([n, n]);
+    return ends.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(" ");
+  };
+
   const eviction = (step) => {
     const { layers, tokens, divergence } = step.detail, { entries, figures, executed } = step.numbers;
-    const rows = layers.map((layer, n) => [String(layer), String(entries[n]), viewer.shown(figures[n]), signed(executed[n]), divergence[n] === null ? "–" : viewer.shown(divergence[n]), tokens[n].length > 12 ? `${tokens[n].slice(0, 12).join(" ")} …` : tokens[n].join(" ")]);
+    const rows = layers.map((layer, n) => [String(layer), String(entries[n]), viewer.shown(figures[n]), signed(executed[n]), divergence[n] === null ? "–" : viewer.shown(divergence[n]), runs(tokens[n])]);
     return el("details", {}, el("summary", { textContent: `${entries.reduce((a, b) => a + b, 0)} entries of ${layers.length} layers` }),
       table("Evicted entries by layer", ["layer", "lost", "‖Δo‖/‖o‖", "executed", "KL (nats)", "tokens"], rows));
   };
@@ -99,9 +106,9 @@ const panels = (() => {
     const { donor, tokens } = state;
     const line = (name, own, other, baseline) =>
       el("div", {},
-        el("p", { className: "quiet", textContent: `${name}: ${signed(baseline)}, ${direction(baseline, state)}` }),
+        el("p", { className: "quiet", textContent: `${name}: margin ${signed(baseline)}, ${direction(baseline, state)}` }),
         el("p", { className: "pair" }, ...own.map((token, n) => (token === other[n] ? token : el("mark", { textContent: token })))));
-    return [line("prompt", tokens, donor.tokens, state.baseline), line("donor", donor.tokens, tokens, donor.baseline)];
+    return [el("h3", { textContent: "Prompt and donor, token by token" }), line("prompt", tokens, donor.tokens, state.baseline), line("donor", donor.tokens, tokens, donor.baseline)];
   };
 
   return { el, signed, quoted, direction, prediction, execution, step, compared };

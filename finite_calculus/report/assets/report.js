@@ -8,11 +8,11 @@
       const wanted = find.value.trim().toLowerCase();
       let shown = 0;
       entries.forEach((entry, n) => {
-        const keep = words[n].includes(wanted) && (!pick.value || entry.dataset.status === pick.value);
+        const keep = words[n].includes(wanted) && (!pick.value || entry.dataset.status.split(" ").includes(pick.value));
         entry.hidden = !keep;
         shown += keep;
       });
-      ledger.querySelector(".count").textContent = `${shown} of ${entries.length}`;
+      ledger.querySelector(".count").textContent = shown ? `${shown} of ${entries.length}` : `None of ${entries.length} has these words and this status.`;
     };
     find.addEventListener("input", update);
     pick.addEventListener("change", update);
@@ -37,6 +37,9 @@
       viewer.save(`${button.dataset.name}.svg`, "image/svg+xml", printed);
     });
   }
+
+  // On a narrow screen the contents would fill it.
+  if (matchMedia("(max-width:52rem)").matches) document.getElementById("contents").open = false;
 
   // A table is unpacked when it comes near the view.
   const watch = new IntersectionObserver((seen) => {

@@ -74,6 +74,7 @@ const viewer = (() => {
     const grid = columns.map((column) => `calc(${column.width}ch + var(--cell-padding))`).join(" ");
     head.style.gridTemplateColumns = grid;
     const body = document.createElement("div");
+    body.className = "rows";
     body.style.position = "relative";
     columns.forEach((column, n) => {
       const button = document.createElement("button");
