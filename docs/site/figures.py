@@ -29,7 +29,9 @@ def with_figures(text: str, page: str) -> str:
 
 def _drawn(name: str, archive: str | None, page: str) -> str:
     if name == "workflow":
-        return raw(f'<figure class="wide">{workflow()}</figure>')
+        return raw(
+            f'<figure class="wide">{_framed(workflow(), "The way of an edit", 2.3)}</figure>'
+        )
     known = _figures(archive)
     if name not in known:
         raise ValueError(
@@ -39,8 +41,16 @@ def _drawn(name: str, archive: str | None, page: str) -> str:
     svg = draw(figure, owner=re.sub(r"\W", "-", f"{page}-{archive}-"))
     command = f"finite-calculus figure {name}" + (f" {archive}" if archive else "")
     caption = f"<b>{html.escape(figure.title)}.</b> {html.escape(figure.caption)}"
-    drawn = f"<figure>{svg}<figcaption>{caption} <code>{command}</code></figcaption></figure>"
+    framed = _framed(svg, figure.title, len(figure.panels))
+    drawn = f"<figure>{framed}<figcaption>{caption} <code>{command}</code></figcaption></figure>"
     return raw(re.sub(r"\n\s*\n", "\n", drawn))
+
+
+def _framed(svg: str, title: str, panels: float) -> str:
+    """A drawing that a narrow screen scrolls instead of shrinking what is written in it."""
+    label = html.escape(title)
+    place = f'class="scroll" tabindex="0" role="region" aria-label="{label}"'
+    return f'<div {place} style="--panels:{panels}">{svg}</div>'
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 sys.path[:0] = [str(_HERE), str(_HERE.parents[1])]
 
+from accessible import make_accessible  # noqa: E402
 from check import check_site  # noqa: E402
 from pages import ROOT, BrokenLinkError, staged  # noqa: E402
 
@@ -51,6 +52,7 @@ def build(pages: Iterable[tuple[str, str]], source: Path, site: Path) -> int:
     code = build_main([*words, str(source), str(site)])
     if code:
         return code
+    make_accessible(site)
     wrong, elsewhere = check_site(site)
     print("\n".join(wrong or [f"{len(list(site.rglob('*.html')))} pages in {site}"]))
     print(f"Links to elsewhere, none of which was asked: {', '.join(elsewhere) or 'none'}")
