@@ -1,6 +1,8 @@
 """Tables of the pages on reconstruction, regression and runtime, the paper's figures beside ours."""
 
-from archives import ROOT, archive_tables
+from archives import ROOT, archive_tables, heading, line
+
+from proofs.printed import shown, tables as printed
 
 ARCHITECTURES = {
     "linear": "linear attention",
@@ -12,35 +14,17 @@ MODELS = {
     "stories15m": "stories15M",
     "embedded": "embedded Qwen2",
 }
-# As the paper prints them (tab:gdregression, sec:reconstruction, tab:jointruntimes); no records of ours.
-PAPER_REGRESSION = {
-    "linear": (0.9951, 0.9945, 0.9974, 0.005946),
-    "softmax": (0.9628, 0.9653, 0.9632, 0.026968),
-    "rope": (0.8231, 0.9639, 0.9647, 0.072063),
-}
-PAPER_RECONSTRUCTION = ("Qwen2.5-0.5B (paper)", "23", "240", "9.8e-30", "", "", "7.01e-14", "", "1.4e-5",
-                        "")  # fmt: skip
-PAPER_RUNTIME = {
-    "native": (112, 8, 2.083, 2.521, 4.014, 3.292, 0.83, 1.22),
-    "synthetic, 128 tokens, 8 spans": (128, 8, 2.096, 2.517, 4.021, 3.296, 0.83, 1.22),
-    "synthetic, 128 tokens, 256 spans": (128, 256, 2.133, 2.533, 4.146, 3.279, 0.84, 1.26),
-    "synthetic, 1024 tokens, 8 spans": (1024, 8, 2.087, 2.516, 4.024, 3.279, 0.83, 1.23),
-    "synthetic, 1024 tokens, 256 spans": (1024, 256, 2.134, 2.537, 4.157, 3.288, 0.84, 1.26),
-    "synthetic, 8192 tokens, 8 spans": (8192, 8, 2.068, 2.498, 3.979, 3.256, 0.83, 1.22),
-    "synthetic, 8192 tokens, 256 spans": (8192, 256, 2.142, 2.531, 4.197, 3.281, 0.85, 1.28),
-}
 
 
 def regression() -> list[str]:
     """Jacobian cosines of seeds 0, 1, 2 and the disagreement: the paper's table and ours."""
-    lines = _header("architecture", "|", "seed 0", "seed 1", "seed 2", "disagreement MSE")
+    lines = heading(1, "architecture", "seed 0", "seed 1", "seed 2", "disagreement MSE")
     for row in archive_tables("regression", "pilot")["alignment"]:
         name = ARCHITECTURES[row["architecture"]]
-        *cosines, apart = PAPER_REGRESSION[row["architecture"]]
-        lines.append(_line(f"{name} (paper)", *(f"{x:.4f}" for x in cosines), f"{apart:.6f}"))
+        lines.append(line(f"{name} (paper)", *printed.REGRESSION[row["architecture"],]))
         ours = [f"{float(row[f'seed {seed}']):.4f}" for seed in (0, 1, 2)]
         mean = float(row["disagreement, these seeds"])
-        lines.append(_line(f"{name} (here)", *ours, f"{mean:.6f}"))
+        lines.append(line(f"{name} (here)", *ours, f"{mean:.6f}"))
     return lines
 
 
@@ -48,29 +32,29 @@ def regression_seeds() -> list[str]:
     """The distribution over all seeds."""
     names = ("least", "25 %", "median", "75 %", "largest")
     counts = ("at most 0.9", "at most 0.8231")
-    lines = _header("architecture", "|", "seeds", *names, *counts)
+    lines = heading(1, "architecture", "seeds", *names, *counts)
     for row in archive_tables("regression", "pilot")["distribution"]:
         cells = [f"{float(row[name]):.4f}" for name in names]
         name = ARCHITECTURES[row["architecture"]]
-        lines.append(_line(name, row["seeds"], *cells, *(row[each] for each in counts)))
+        lines.append(line(name, row["seeds"], *cells, *(row[each] for each in counts)))
     return lines
 
 
 def regression_outcomes() -> list[str]:
     """The models on either side of the gap."""
-    lines = _header("architecture", "Jacobian cosine", "|", "seeds", "mean cosine", "of the exact step",
+    lines = heading(2, "architecture", "Jacobian cosine", "seeds", "mean cosine", "of the exact step",
                     "test MSE", "disagreement MSE")  # fmt: skip
     for row in archive_tables("regression", "pilot")["outcomes"]:
         names = ("mean cosine", "mean cosine of the step", "test MSE", "disagreement MSE")
         cells = [f"{float(row[name]):.4f}" for name in names]
         place = (ARCHITECTURES[row["architecture"]], row["Jacobian cosine"])
-        lines.append(_line(*place, row["seeds"], *cells))
+        lines.append(line(*place, row["seeds"], *cells))
     return lines
 
 
 def regression_steps() -> list[str]:
     """The exact effective-weight step beside the learner."""
-    lines = _header("architecture, gauge", "|", "Jacobian to learner", "step to learner", "difference",
+    lines = heading(1, "architecture, gauge", "Jacobian to learner", "step to learner", "difference",
                     "95 % interval", "step to Jacobian")  # fmt: skip
     for row in archive_tables("regression", "pilot")["directions"]:
         number = {name: f"{float(cell):.4f}" for name, cell in row.items() if _is_number(cell)}
@@ -78,15 +62,17 @@ def regression_steps() -> list[str]:
         interval = f"{number['low']} to {number['high']}"
         names = ("Jacobian to learner", "step to learner", "difference")
         cells = [number[each] for each in names]
-        lines.append(_line(name, *cells, interval, number["step to Jacobian"]))
+        lines.append(line(name, *cells, interval, number["step to Jacobian"]))
     return lines
 
 
 def reconstruction() -> list[str]:
     """Float64 and native errors of the combined write beside what they are held to."""
-    lines = _header("model", "layer", "|", "rows", "float64 MSE", "of a rounding", "its bound", "native MSE",
+    lines = heading(2, "model", "layer", "rows", "float64 MSE", "of a rounding", "its bound", "native MSE",
                     "its probable bound", "largest difference", "its probable bound")  # fmt: skip
-    lines.append(_line(*PAPER_RECONSTRUCTION))
+    for (model,), (layer, rows, exact, native, largest) in shown.RECONSTRUCTION.items():
+        cells = (exact, "", "", native, "", largest, "")
+        lines.append(line(f"Qwen2.5-{model} (paper)", layer, rows, *cells))
     for archive, model in _archives("reconstruction"):
         tables = archive_tables("reconstruction", archive)
         pairs = zip(tables["float64"], tables["native"], strict=True)
@@ -100,13 +86,13 @@ def reconstruction() -> list[str]:
                 native["probable bound "],
             ]
             numbers = [_short(cell) for cell in cells]
-            lines.append(_line(f"{model} (here)", exact["layer"], rows, *numbers))
+            lines.append(line(f"{model} (here)", exact["layer"], rows, *numbers))
     return lines
 
 
 def reconstruction_frozen() -> list[str]:
     """What a frozen anchor matrix omits."""
-    lines = _header("model, layer", "rows of", "gauge", "|", "error / output", "error / change", "least",
+    lines = heading(3, "model, layer", "rows of", "gauge", "error / output", "error / change", "least",
                     "largest", "worse than holding", "after correction")  # fmt: skip
     for archive, model in _archives("reconstruction"):
         for row in archive_tables("reconstruction", archive)["frozen"]:
@@ -114,19 +100,24 @@ def reconstruction_frozen() -> list[str]:
             cells = [f"{float(row[name]):.3g}" for name in names]
             worse = f"{float(row['worse than holding %']):.0f} %"
             place = (f"{model}, {row['layer']}", row["rows of"], row["gauge"])
-            lines.append(_line(*place, *cells, worse, _short(row["after correction"])))
+            lines.append(line(*place, *cells, worse, _short(row["after correction"])))
     return lines
 
 
 def runtime() -> list[str]:
     """Milliseconds with preparation charged: the paper's cases, and ours where a run is saved."""
-    lines = _header("case", "N", "C", "|", "dense R=1", "ours R=1", "fused R=1", "dense R=3", "ours R=3",
+    lines = heading(3, "case", "N", "C", "dense R=1", "ours R=1", "fused R=1", "dense R=3", "ours R=3",
                     "fused R=3", "dense/ours R=1", "dense/ours R=3")  # fmt: skip
-    for case, (tokens, spans, *figures, first, third) in PAPER_RUNTIME.items():
-        kind = case.partition(",")[0]
-        dense, sparse, dense3, sparse3 = (str(figure) for figure in figures)
-        words = (dense, sparse, "", dense3, sparse3, "", f"{first:.2f}", f"{third:.2f}")
-        lines.append(_line(f"{kind}, paper (A100)", str(tokens), str(spans), *words))
+    for (kind, tokens, spans), (
+        dense,
+        sparse,
+        dense3,
+        sparse3,
+        *ratios,
+    ) in printed.RUNTIMES.items():
+        case = kind if kind == "native" else f"{kind}, {tokens} tokens, {spans} spans"
+        words = (dense, sparse, "", dense3, sparse3, "", *ratios)
+        lines.append(line(f"{kind}, paper (A100)", tokens, spans, *words))
         for archive, model in _archives("runtime"):
             tables = archive_tables("runtime", archive)
             (machine,) = tables["machine"]
@@ -134,7 +125,7 @@ def runtime() -> list[str]:
             for row in tables["runtime"]:
                 if row["case"] == case or row["case"].partition(",")[0] == case:
                     name = f"{kind} ({model}), {here}" if kind == "native" else f"{kind}, {here}"
-                    lines.append(_line(name, row["N"], row["C"], *_times(row)))
+                    lines.append(line(name, row["N"], row["C"], *_times(row)))
     return lines
 
 
@@ -159,17 +150,6 @@ def _archives(study: str) -> list[tuple[str, str]]:
     """The archives of a study that are there, with the names that pages give to models."""
     folder = ROOT / "results" / study
     return [(name, model) for name, model in MODELS.items() if (folder / name).is_dir()]
-
-
-def _header(*words: str) -> list[str]:
-    """A heading and the line under it; columns after "|" are numbers."""
-    place = words.index("|")
-    marks = ["---"] * place + ["---:"] * (len(words) - place - 1)
-    return [_line(*words[:place], *words[place + 1 :]), "|" + "|".join(marks) + "|"]
-
-
-def _line(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _is_number(cell: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import audit_tables
 import cache_tables
+import joint_tables
 import model_tables
 import page_tables
 import positional_costs
@@ -17,26 +18,10 @@ import repair_tables
 import scale_tables
 import search_tables
 import study_tables
-from archives import MODELS, ROOT, TASKS, archive_tables, error, heading, line
+from archives import ROOT
 from audit_tables import audit_records
+from joint_tables import ARCHIVES, joint_rows
 
-# Archives of the joint study that the pages show.
-ARCHIVES = ("smollm2-135m-instruct", "stories15m", "tinyllama-1.1b")
-# Its archive with every layer of one model.
-EVERY_LAYER = "smollm2-135m-instruct-every-layer"
-# As the paper prints them; they are no records of ours.
-PAPER = {
-    "Qwen2.5-0.5B": (
-        "retrieval, 18 | 0.001521 | 0.001042 | 2.98e-4 | 4.37e-6 | 99.6 % | 98.5 % | 0.99999",
-        "SST-2, 18 | 0.007884 | 0.003099 | 5.99e-4 | 2.64e-5 | 99.1 % | 95.6 % | 0.99998",
-    ),
-    "Qwen2.5-1.5B": (
-        "retrieval, 14 | 0.008275 | 0.003342 | 0.001525 | 8.22e-5 | 97.5 % | 94.6 % | 0.99979",
-        "retrieval, 21 | 0.098962 | 0.107864 | 0.087683 | 0.007844 | 92.7 % | 91.1 % | 0.99698",
-        "SST-2, 14 | 0.012270 | 0.003194 | 0.001418 | 3.42e-4 | 89.3 % | 75.9 % | 0.99837",
-        "SST-2, 21 | 0.108527 | 0.109616 | 0.080700 | 0.004510 | 95.9 % | 94.4 % | 0.99857",
-    ),
-}  # fmt: skip
 # Rows of the benchmark without a target that the page shows as well.
 SHOWN = (
     ("an edit executed, 32 a batch", "prefix cache copied and patched, batch 32"),
@@ -78,46 +63,6 @@ def tightness() -> list[str]:
     ]
     for name, quantiles in rows.items():
         lines.append(f"| {name} | " + " | ".join(f"{q:.3g}" for q in quantiles.values()) + " |")
-    return lines
-
-
-def joint_kv() -> list[str]:
-    """Errors of the predictors of the joint study, ours from the archives and the paper's."""
-    lines = [
-        "| model | task, layer | zero | separate | quadratic | exact joint | below separate "
-        "| below quadratic | r of the interaction |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for archive in ARCHIVES:
-        for row in joint_rows(archive):
-            errors = [error(row[name]) for name in ("zero", "separate", "quadratic", "exact")]
-            below = [f"{row[name]:.1f} %" for name in ("below separate", "below quadratic")]
-            place = f"{TASKS[row['task']]}, {row['layer']}"
-            cells = (f"{MODELS[archive]} (here)", place, *errors, *below, _correlation(row["r"]))
-            lines.append("| " + " | ".join(cells) + " |")
-    return [
-        *lines,
-        *(f"| {model} (paper) | {row} |" for model, rows in PAPER.items() for row in rows),
-    ]
-
-
-def every_layer() -> list[str]:
-    """The joint study at every layer: the local error beside what follows, and who errs less."""
-    lines = heading(1, "layer", "zero", "quadratic", "exact joint", "second order",
-                    "exact − quadratic, interval", "exact, share of the effect",
-                    "largest local error", "errs less")  # fmt: skip
-    tables = archive_tables("joint-kv", EVERY_LAYER)
-    sizes = {row["layer"]: row["zero"] for row in tables["coverage"]}
-    gaps = {row["layer"]: row for row in tables["paired"] if row["comparator"] == "quadratic"}
-    for row in tables["downstream"]:
-        gap, layer = gaps[row["layer"]], row["layer"]
-        ends = ", ".join(f"{float(gap[end]):.1e}" for end in ("low", "high"))
-        errors = [error(row[name]) for name in ("quadratic MAE", "exact joint MAE", "second MAE")]
-        lines.append(
-            line(layer, error(sizes[layer]), *errors, f"[{ends}]",
-                 f"{float(row['exact error % of effect']):.2f} %",
-                 error(row["local error, largest"]), row["errs less"])
-        )  # fmt: skip
     return lines
 
 
@@ -199,11 +144,10 @@ def passages() -> list[str]:
 TABLES: dict[str, Callable[[], list[str]]] = {
     "speed": speed,
     "tightness": tightness,
-    "joint-kv": joint_kv,
-    "joint-every-layer": every_layer,
     "headline": headline,
     "passages": passages,
     **cache_tables.TABLES,
+    **joint_tables.TABLES,
     **model_tables.TABLES,
     **page_tables.TABLES,
     **positional_costs.TABLES,
@@ -218,32 +162,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 }
 
 
-def joint_rows(archive: str) -> list[dict[str, Any]]:
-    """What the table of an archive shows, by task and layer, numbers in full."""
-    tables = archive_tables("joint-kv", archive)
-    errors, pairs, interactions = (tables[name] for name in ("coverage", "paired", "interaction"))
-    below = {(r["task"], r["layer"], r["comparator"]): float(r["reduction %"]) for r in pairs}
-    return [
-        {
-            "task": row["task"],
-            "layer": row["layer"],
-            **{name: float(row[name]) for name in ("zero", "first order", "separate", "quadratic")},
-            "exact": float(row["exact joint"]),
-            "below separate": below[row["task"], row["layer"], "separate"],
-            "below quadratic": below[row["task"], row["layer"], "quadratic"],
-            "r": float(interaction["exact r"]),
-        }
-        for row, interaction in zip(errors, interactions, strict=True)
-    ]
-
-
-def _figure(text: str) -> str:
-    """A cell of a CSV in four digits, whole numbers in full."""
-    if not text:
-        return "–"
-    return f"{int(text):,}" if text.isdigit() else f"{float(text):.4g}"
-
-
 @functools.cache
 def _benchmarks() -> list[dict[str, Any]]:
     return json.loads((ROOT / "bench" / "latest.json").read_text())
@@ -251,11 +169,3 @@ def _benchmarks() -> list[dict[str, Any]]:
 
 def _missed(row: dict[str, Any]) -> bool:
     return row["target"] is not None and row["ratio"] < row["target"]
-
-
-def _correlation(value: float) -> str:
-    """Four decimals, or as many as tell it from one."""
-    decimals = 4
-    while float(f"{value:.{decimals}f}") == 1 != value:
-        decimals += 1
-    return f"{value:.{decimals}f}"

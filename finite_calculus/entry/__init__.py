@@ -14,8 +14,6 @@ EXTRAS = {
     **dict.fromkeys(("jinja2", "matplotlib"), "report"),
     "gguf": "gguf",
     "ray": "ray",
-    "fsspec": "objects",
-    "s3fs": "objects",
 }
 
 

@@ -7,12 +7,11 @@ means that the model prefers `answer`; a positive effect means that an edit move
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-from finite_calculus.models.devices import moving_hook, standing_in
 
 
 @dataclass(frozen=True)
@@ -126,15 +125,13 @@ def answers_only(model: Any, margin: Margin) -> Iterator[Margin]:
     no plain linear map runs as it is.
     """
     head = model.get_output_embeddings()
-    if type(head) is not nn.Linear or ("forward" in vars(head) and moving_hook(head) is None):
+    if type(head) is not nn.Linear or "forward" in vars(head):
         yield margin
         return
     pair = torch.tensor([margin.answer, margin.versus], device=head.weight.device)
     bias = None if head.bias is None else head.bias[pair]
-    weight = head.weight[pair]
-
-    def two_rows(hidden: Tensor) -> Tensor:
-        return nn.functional.linear(hidden.to(weight.device), weight, bias)
-
-    with standing_in(head, two_rows):
+    head.forward = partial(nn.functional.linear, weight=head.weight[pair], bias=bias)
+    try:
         yield Margin(0, 1)
+    finally:
+        del head.forward
