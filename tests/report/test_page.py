@@ -1,6 +1,7 @@
 """The report is one file that asks for nothing, shows what the records hold and takes texts as data."""
 
 import base64
+import functools
 import json
 import re
 import shutil
@@ -109,11 +110,17 @@ def test_the_papers_figures_stand_beside_those_of_a_run(page: Path) -> None:
     assert "these are no figures of this run" in text
 
 
+@functools.cache
+def tables_of(study: str) -> list[str]:
+    """The tables of a study's first archive."""
+    archive = next(path.parent for path in sorted(RESULTS.glob(f"{study}/*/manifest.json")))
+    return [table.name for table in report_tables(read_saved(archive))]
+
+
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: f"{shown.study}, {shown.table}")
 def test_a_printed_table_has_its_columns_and_a_table_to_stand_beside(shown: Shown) -> None:
     assert {len(row) for row in shown.rows} == {len(shown.columns)}
-    archive = next(path.parent for path in sorted(RESULTS.glob(f"{shown.study}/*/manifest.json")))
-    assert shown.table in [table.name for table in report_tables(read_saved(archive))]
+    assert shown.table in tables_of(shown.study)
 
 
 def test_every_preflight_shows_its_precision_and_its_command(page: Path) -> None:
