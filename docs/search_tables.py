@@ -135,6 +135,27 @@ def search_forms() -> list[str]:
     return lines
 
 
+def search_hessian() -> list[str]:
+    """What the second derivative along each write leaves, no subspace between: the bound of second order."""
+    lines = [
+        "| model | effects ≥ 0.1 | upper layers | 16 directions ≥ 3 × nearer | whole H ≥ 3 × nearer "
+        "| least, 16 directions | least, whole H |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    rows = json.loads((ROOT / "results" / "search" / "exact-hessian.json").read_text())["rows"]
+    for model in sorted({row["model"] for row in rows}):
+        own = [row for row in rows if row["model"] == model]
+        ratios = [
+            [row["mae_first"] / row[f"mae_{name}"] for row in own]
+            for name in ("directions", "hessian")
+        ]
+        counts = [str(sum(each >= 3 for each in some)) for some in ratios]
+        least = [f"{min(some):.3g}" for some in ratios]
+        effects = f"{sum(row['candidates'] for row in own):,}"
+        lines.append("| " + " | ".join((model, effects, str(len(own)), *counts, *least)) + " |")
+    return lines
+
+
 def search_bands() -> list[str]:
     """The share of effects within the 95 % band, prompt by prompt."""
     lines = [
@@ -237,6 +258,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "search-time": search_time,
     "search-layers": search_layers,
     "search-forms": search_forms,
+    "search-hessian": search_hessian,
     "search-trust": search_trust,
     "search-bands": search_bands,
     "search-each-layer": search_each_layer,

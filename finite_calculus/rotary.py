@@ -32,13 +32,14 @@ class Rotary:
 
     `frequencies` are kept as stored (float32 or float64); only their float64 value enters an angle.
     `layout` says how coordinates pair into planes: "half" pairs r with r + planes (Llama, Qwen2),
-    "interleaved" pairs 2r with 2r + 1 (GPT-J, GLM). Coordinates beyond the rotary width, the first
-    2·planes of `head_width`, do not rotate.
+    "interleaved" pairs 2r with 2r + 1 (GPT-J, GLM). The planes take the 2·planes coordinates from `start`
+    on (0 but for latent attention, which rotates the end of a key); the others do not rotate.
     """
 
     frequencies: Float[Tensor, " planes"]
     head_width: int
     layout: Layout = "half"
+    start: int = 0
 
     def __post_init__(self) -> None:
         _checks.floating("frequencies", self.frequencies)
@@ -53,6 +54,11 @@ class Rotary:
             raise ValueError(
                 f"`layout` must be 'half' or 'interleaved'; got {self.layout!r}. "
                 f"Llama and Qwen2 use 'half', GPT-J and GLM 'interleaved'."
+            )
+        if not 0 <= self.start <= self.head_width - 2 * self.planes:
+            raise ValueError(
+                f"`start` must leave room for {self.planes} planes in {self.head_width} coordinates; got "
+                f"{self.start}. It is the first coordinate that rotates."
             )
 
     @classmethod
@@ -266,9 +272,10 @@ def score_scaling(rotary: Rotary, scaling: float | None, like: Tensor) -> Tensor
 
 def _plane_coordinates(rotary: Rotary) -> tuple[slice, slice]:
     """Positions of the first and second coordinate of every plane."""
+    start, end = rotary.start, rotary.start + 2 * rotary.planes
     if rotary.layout == "half":
-        return slice(0, rotary.planes), slice(rotary.planes, 2 * rotary.planes)
-    return slice(0, 2 * rotary.planes, 2), slice(1, 2 * rotary.planes, 2)
+        return slice(start, start + rotary.planes), slice(start + rotary.planes, end)
+    return slice(start, end, 2), slice(start + 1, end, 2)
 
 
 def split_planes(rotary: Rotary, vectors: Tensor, name: str = "vectors") -> tuple[Tensor, Tensor]:
@@ -290,9 +297,9 @@ def _fill(rotary: Rotary, vectors: Tensor, first: Tensor, second: Tensor) -> Ten
 
 def _join(rotary: Rotary, vectors: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Planes put back in place, the remaining coordinates taken from `vectors`."""
-    rest = vectors[..., 2 * rotary.planes :]
-    rest = rest.expand(*first.shape[:-1], rest.shape[-1])
+    lifted = vectors.expand(*first.shape[:-1], vectors.shape[-1])
+    before, after = lifted[..., : rotary.start], lifted[..., rotary.start + 2 * rotary.planes :]
     if rotary.layout == "half":
-        return torch.cat([first, second, rest], -1)
+        return torch.cat([before, first, second, after], -1)
     paired = torch.stack([first, second], -1).flatten(-2)
-    return torch.cat([paired, rest], -1)
+    return torch.cat([before, paired, after], -1)

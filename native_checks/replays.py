@@ -24,6 +24,7 @@ from finite_calculus.models.baseline import batch_baseline
 from finite_calculus.models.edits.base import replace_columns
 from finite_calculus.models.execute import apply_bank, writable
 from finite_calculus.models.kernels import Kernels
+from finite_calculus.models.latent import in_rows
 from finite_calculus.models.layer import head_products, repeat_groups
 from finite_calculus.models.precision import FLOAT64, widened
 from finite_calculus.models.predict import Increments, increments
@@ -171,16 +172,13 @@ def replays_of(
     with torch.no_grad(), active(Session(by_module(prompt.sites), keep_call, observe)):
         prompt.run_last(rows=1)
     rows = batch_baseline(prompt, 1).layers
-    return tuple(
-        Replay(
-            rows[layer.layer].in_row(0, layer),
-            donor,
-            prompt.sites[layer.layer],
-            calls[layer.layer],
-            rows[layer.layer].output[0].double().cpu(),
-        )
-        for layer, donor in zip(layers, donors, strict=True)
-    )
+    replays = []
+    for layer, donor in zip(layers, donors, strict=True):
+        site, call = prompt.sites[layer.layer], calls[layer.layer]
+        ((own,),) = in_rows(site, [layer], call, slice(0, 1))
+        native = rows[layer.layer].output[0].double().cpu()
+        replays.append(Replay(own, donor, site, call, native))
+    return tuple(replays)
 
 
 def weights_of(

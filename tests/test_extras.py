@@ -40,7 +40,7 @@ def run_without(extras: set[str], *words: str) -> subprocess.CompletedProcess[st
 def test_the_extras_are_those_of_the_project_file():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = {}
-    for extra in ("cli", "verify", "models", "gguf", "studies", "report", "ray"):
+    for extra in ("cli", "verify", "models", "gguf", "studies", "report", "ray", "objects"):
         for requirement in project["optional-dependencies"][extra]:
             name = requirement.partition(">=")[0]
             if not name.startswith("finite-calculus"):

@@ -35,6 +35,33 @@ def test_a_shift_is_taken_as_a_number_of_float64():
     assert rotary.plane_angles(turning, narrow, None, PLAIN)[0, 0] == float(narrow)
 
 
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_planes_that_start_later_turn_as_those_of_the_end_alone(layout: Any):
+    frequencies, vectors = torch.tensor([1.0, 0.3], dtype=F64), draw(2, 3, 9)
+    later = fc.Rotary(frequencies, 9, layout, 3)
+    alone, end = fc.Rotary(frequencies, 6, layout), vectors[..., 3:]
+    for turn in (fc.rotate, fc.phi1_rotary):
+        turned = turn(later, vectors, 2.5)
+        assert torch.equal(turned[..., :3], vectors[..., :3])
+        assert torch.equal(turned[..., 3:], turn(alone, end, 2.5))
+    for move in (fc.displacement, fc.tangent):
+        moved = move(later, vectors, 2.5)
+        assert not moved[..., :3].any()
+        assert torch.equal(moved[..., 3:], move(alone, end, 2.5))
+    assert torch.equal(fc.chord_norm(later, vectors, 2.5), fc.chord_norm(alone, end, 2.5))
+    query, keys = vectors[0], vectors[1]
+    assert torch.equal(
+        fc.key_shift_scores(later, query[0], keys, 2.5, scaling=1.0),
+        fc.key_shift_scores(alone, query[0, 3:], keys[:, 3:], 2.5, scaling=1.0),
+    )
+
+
+@pytest.mark.parametrize("start", [-1, 6])
+def test_a_start_without_room_for_the_planes_is_refused(start: int):
+    with pytest.raises(ValueError, match="`start` must leave room for 2 planes in 9 coordinates"):
+        fc.Rotary(torch.tensor([1.0, 0.3], dtype=F64), 9, start=start)
+
+
 def test_bands_go_by_the_size_of_a_frequency():
     turning = planes([-1.0, 0.5, 0.1, -0.7], 8)
     fast, slow = fc.frequency_bands(turning, (2, 2))

@@ -83,7 +83,7 @@ def generate_from(
         for number, stored in changed.items():
             layer = cache.layers[number]
             layer.keys, layer.values = (  # pyright: ignore[reportAttributeAccessIssue]
-                part[None, :, :-1].to(prompt.prefix.ids.device).clone() for part in stored
+                part[None, :, :-1].to(prompt.prefix.device_of(number)).clone() for part in stored
             )
         with torch.no_grad():
             row = _greedy(instrument, cache, prompt.prefix.last, [Row()], tokens, lambda _: False)

@@ -170,10 +170,8 @@ def _run(
     for number, layer in enumerate(prompt.prefix.layers):
         source = layer
         if number in altered:
-            source = DynamicLayer()
-            source.update(
-                *(stored[None, :, :-1].to(prompt.prefix.ids.device) for stored in altered[number])
-            )
+            source, place = DynamicLayer(), prompt.prefix.device_of(number)
+            source.update(*(stored[None, :, :-1].to(place) for stored in altered[number]))
         layers.append(SharedLayer(source))
     with torch.no_grad():
         output = prompt.model(

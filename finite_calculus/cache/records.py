@@ -20,7 +20,7 @@ from finite_calculus.cache.passing import passing
 from finite_calculus.models import supported
 from finite_calculus.models.precision import widened
 from finite_calculus.models.session import AttentionCall
-from finite_calculus.models.support import Site
+from finite_calculus.models.support import Site, require_kept_keys
 
 PARTS = ("keys", "values", "outputs")
 # From keys and values of one row, (groups, tokens, width), and the layer's number to what is read instead.
@@ -84,6 +84,7 @@ def record(
         raise ValueError(f"`rows` and `chunk` must be at least 1; got {rows} and {chunk}.")
     prompt = torch.as_tensor(ids).to(model.device)
     sites = supported(model).sites if sites is None else sites
+    require_kept_keys(sites, "A record of the cache")
     outputs: dict[int, list[Tensor]] = {site.layer: [] for site in sites}
 
     def hook_of(site: Site):

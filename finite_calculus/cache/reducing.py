@@ -22,7 +22,7 @@ from finite_calculus.cache.reduced import ReducedLayer
 from finite_calculus.cache.watching import Watcher
 from finite_calculus.models import supported
 from finite_calculus.models.session import AttentionCall
-from finite_calculus.models.support import Site, UnsupportedModelError
+from finite_calculus.models.support import Site, UnsupportedModelError, require_kept_keys
 
 
 @dataclass(eq=False)
@@ -41,6 +41,7 @@ class Reduction:
 def reducing(model: PreTrainedModel, method: Method) -> Iterator[Reduction]:
     """Let caches that the model fills inside the block lose entries by a method."""
     sites = supported(model).sites
+    require_kept_keys(sites, "A cache that shrinks")
     if all(DynamicCache(config=model.config).is_sliding):
         raise UnsupportedModelError(
             f"`model` must have a layer that keeps the whole text; all {len(sites)} have a sliding window, "

@@ -12,7 +12,7 @@ derived is a spread, so that a threshold on it is a probability and not a certai
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
@@ -47,15 +47,29 @@ class Spread:
         return getattr(self, name)
 
 
+@dataclass(eq=False)
+class Draws:
+    """Normal numbers on any device, each with a generator of its own from one seed."""
+
+    seed: int
+    generators: dict[torch.device, torch.Generator] = field(default_factory=dict)
+
+    def normal(self, like: Tensor) -> Tensor:
+        """Numbers of the shape of a tensor, where that lies."""
+        place = like.device
+        if place not in self.generators:
+            self.generators[place] = torch.Generator(device=place).manual_seed(self.seed)
+        return torch.randn(like.shape, generator=self.generators[place], device=place)
+
+
 def rounding_spread(
     model: PreTrainedModel, ids: Sequence[int] | Tensor, *, probes: int = 8, seed: int = 0
 ) -> Spread:
     """The spread of a prompt's cache under rounding, from so many noisy runs, in float32 at least."""
     # Asked before any hook of ours sits on an attention module.
     sites = supported(model).sites
-    draw = torch.Generator(device=model.device).manual_seed(seed)
     with computed_in_float32(model):
-        return _spread(model, sites, ids, probes, draw)
+        return _spread(model, sites, ids, probes, Draws(seed))
 
 
 def _spread(
@@ -63,7 +77,7 @@ def _spread(
     sites: tuple[Site, ...],
     ids: Sequence[int] | Tensor,
     probes: int,
-    draw: torch.Generator,
+    draw: Draws,
 ) -> Spread:
     ordinary = record(model, ids, sites=sites)
     squares: dict[str, list[Tensor]] = {
@@ -97,13 +111,13 @@ def _noisy_record(
     model: PreTrainedModel,
     sites: tuple[Site, ...],
     ids: Sequence[int] | Tensor,
-    draw: torch.Generator,
+    draw: Draws,
 ) -> CacheRecord:
     noise: dict[int, Tensor] = {}
     scale = _FACTOR * UNITS["float32"]
 
     def normal(size: Tensor) -> Tensor:
-        return size * torch.randn(size.shape, generator=draw, device=size.device) * scale
+        return size * draw.normal(size) * scale
 
     def linear(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
         return output + normal(_linear_noise(module, args[0]))

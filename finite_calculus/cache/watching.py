@@ -14,7 +14,7 @@ from finite_calculus.models import supported
 from finite_calculus.models.margins import prompt_ids
 from finite_calculus.models.projections import projection_weights
 from finite_calculus.models.session import AttentionCall
-from finite_calculus.models.support import Site
+from finite_calculus.models.support import Site, require_kept_keys
 
 
 class Watcher:
@@ -83,6 +83,7 @@ def watch(
     Layers with a sliding window are left out: they drop entries by themselves.
     """
     sites = supported(model).sites
+    require_kept_keys(sites, "A window of the cache")
     ids = prompt_ids(
         prompt, vocabulary=model.config.get_text_config(decoder=True).vocab_size, tokenizer=None
     )

@@ -100,7 +100,7 @@ def weights_file(names: Collection[str], where: str) -> str:
 def parts_of(index: Path) -> list[str]:
     """The files that an index names, each by its base name."""
     try:
-        parts = sorted(set(json.loads(read_text(index))["weight_map"].values()))
+        parts = sorted({str(name) for name in json.loads(read_text(index))["weight_map"].values()})
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{index} is no index of safetensors: {error!r}.") from error
     odd = [

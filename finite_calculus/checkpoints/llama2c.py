@@ -56,7 +56,8 @@ def convert(source: Path, target: Path) -> None:
         tokenizer = _tokenizer(data[end:], shape)
     except Exception as error:  # of struct and of tokenizers, about pieces that may be anything
         raise CheckpointError(
-            f"{source.name} does not end with a llama2.c tokenizer of {shape.vocabulary} pieces: {error!r}."
+            f"{source.name} does not end with a llama2.c tokenizer of {shape.vocabulary} pieces: "
+            f"{str(error)[:200]!r}."
         ) from error
     model = _model(shape)
     model.load_state_dict(tensors, strict=True)

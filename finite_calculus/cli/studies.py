@@ -14,7 +14,9 @@ from finite_calculus.cli.stops import or_stop
 from finite_calculus.cli.study_commands import StudyGroup
 
 if TYPE_CHECKING:
+    from finite_calculus.harness.replay import Replay
     from finite_calculus.harness.runner import Progress
+    from finite_calculus.harness.status import Status
 
 Place = Annotated[
     list[str] | None,
@@ -23,7 +25,13 @@ Place = Annotated[
         show_default=False,
     ),
 ]
-Directory = Annotated[Path, typer.Argument(help="Directory of a run.", show_default=False)]
+Directory = Annotated[
+    str,
+    typer.Argument(
+        help="Directory of a run, or its address in an object store, as in s3://bucket/run.",
+        show_default=False,
+    ),
+]
 
 app.add_typer(
     typer.Typer(cls=StudyGroup, no_args_is_help=True, rich_markup_mode="markdown"),
@@ -58,13 +66,16 @@ def work(
     """
     from finite_calculus.harness.joining import join_run
     from finite_calculus.harness.records import failed_checks
+    from finite_calculus.harness.store import opened
 
     places = dict(_pair(each, "place", "data=FOLDER") for each in place or ())
 
     def join() -> "tuple[Progress, str]":
-        with Units(quiet, "units") as report:
-            state = join_run(directory, places=places, device=device, report=report)
-        return state, failed_checks(directory)
+        with opened(directory, write=True, begun=True) as store:
+            with Units(quiet, "units") as report:
+                state = join_run(store, places=places, device=device, report=report)
+            store.pull(units=True)
+            return state, failed_checks(store.path)
 
     state, failed = or_stop(join)
     print(f"{state.done} of {state.total} units are done in {directory}{failed and '; ' + failed}")
@@ -80,8 +91,13 @@ def status(directory: Directory) -> None:
     Example: `finite-calculus status joint`
     """
     from finite_calculus.harness.status import status as survey_run
+    from finite_calculus.harness.store import reading
 
-    state = or_stop(lambda: survey_run(directory))
+    def survey() -> "Status":
+        with reading(directory) as path:
+            return survey_run(path)
+
+    state = or_stop(survey)
     print("\n".join(state.lines()))
     raise typer.Exit(DONE if state.sound else SHUT if state.only_shut else FAILED)
 
@@ -96,9 +112,17 @@ def replay(directory: Directory, quiet: Quiet = False) -> None:
     Example: `finite-calculus replay joint`
     """
     from finite_calculus.harness.replay import ALLOWED, replay as replay_run
+    from finite_calculus.harness.store import opened
 
-    with Units(quiet, "replay") as report:
-        result = or_stop(lambda: replay_run(directory, report=report))
+    def again() -> "Replay":
+        with opened(directory, begun=True) as store:
+            store.pull(units=True)
+            with Units(quiet, "replay") as report:
+                result = replay_run(store.path, report=report)
+            store.push()
+            return result
+
+    result = or_stop(again)
     if not quiet:
         for name, worst in sorted(result.worst.items()):
             print(f"{name:24s} {worst:.1e}")
@@ -172,7 +196,10 @@ def _pair(words: str, option: str, example: str) -> tuple[str, str]:
 
 @app.command(rich_help_panel=STUDIES)
 def summary(
-    directory: Annotated[Path, typer.Argument(help="Directory of a run, or of an archive.")],
+    directory: Annotated[
+        str,
+        typer.Argument(help="Directory of a run or of an archive, or the address of a run."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -202,13 +229,21 @@ def summary(
     """
     from finite_calculus.harness.archive import archive as write_archive
     from finite_calculus.harness.records import read_saved
+    from finite_calculus.harness.store import is_address, reading
     from finite_calculus.harness.summary import write_summary
 
-    saved = or_stop(lambda: read_saved(directory, first=first))
-    written = or_stop(lambda: write_summary(saved, out or directory / "summary"))
-    if not quiet:
-        print(written[0].read_text())
-    print(f"wrote {len(written)} files to {written[0].parent}")
-    if archive is not None:
-        manifest = or_stop(lambda: write_archive(directory, archive, first=first))
-        print(f"wrote the archive {manifest.parent}")
+    if is_address(directory) and out is None:
+        raise typer.BadParameter(f"the tables of {directory} need --out, a directory for them.")
+    target = out or Path(directory) / "summary"
+
+    def write() -> None:
+        with reading(directory) as path:
+            written = write_summary(read_saved(path, first=first), target)
+            if not quiet:
+                print(written[0].read_text())
+            print(f"wrote {len(written)} files to {written[0].parent}")
+            if archive is not None:
+                manifest = write_archive(path, archive, first=first)
+                print(f"wrote the archive {manifest.parent}")
+
+    or_stop(write)

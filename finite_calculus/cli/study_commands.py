@@ -17,10 +17,21 @@ from finite_calculus.cli.outputs import writable_folder
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.stops import or_stop
 
+
+def _place(words: str) -> str:
+    """A directory that can be written, or an address, which is asked later."""
+    if "://" not in words:
+        writable_folder(Path(words))
+    return words
+
+
 Out = Annotated[
-    Path,
+    str,
     typer.Option(
-        help="Directory of the run; an existing run is resumed.", callback=writable_folder
+        help="Directory of the run, or an address in an object store, as in s3://bucket/run; an existing run "
+        "is resumed.",
+        metavar="DIRECTORY",
+        callback=_place,
     ),
 ]
 Limit = Annotated[
@@ -140,7 +151,7 @@ def _run(
     study: Any,
     fields: dict[str, Any],
     *,
-    out: Path,
+    out: str,
     device: str,
     workers: int | None,
     ray: str | None,
@@ -153,33 +164,36 @@ def _run(
 
     from finite_calculus.harness.executors import Executor, Processes, choose_threads
     from finite_calculus.harness.records import failed_checks
+    from finite_calculus.harness.store import opened
 
     settings = _settings(study, fields)
     executor: Executor = Processes(workers or 1)
+    # On a cluster a member for each core, unless it is told otherwise.
+    sharing = workers or 1 if ray is None else os.cpu_count() or 1
     if ray is not None:
         from finite_calculus.harness.ray_cluster import RayCluster
 
         executor = RayCluster(ray, workers)
-        # A member for each core, unless it is told otherwise.
-        threads = threads or choose_threads(out, os.cpu_count() or 1, None, archive)
     if not quiet:
         print(f"{settings.title}: plan, then gate, then units", flush=True)
 
     def work() -> Any:
-        torch.set_num_threads(choose_threads(out, workers or 1, threads, archive))
-        with Units(quiet, "units") as report:
-            return executor(
-                study,
-                settings,
-                out,
-                device=device,
-                limit=limit,
-                archive=archive,
-                report=report,
-            )
+        with opened(out, write=True) as store:
+            torch.set_num_threads(choose_threads(store.path, sharing, threads, archive))
+            with Units(quiet, "units") as report:
+                state = executor(
+                    study,
+                    settings,
+                    store,
+                    device=device,
+                    limit=limit,
+                    archive=archive,
+                    report=report,
+                )
+            store.pull(units=True)
+            return state, failed_checks(store.path)
 
-    state = or_stop(work)
-    failed = or_stop(lambda: failed_checks(out))
+    state, failed = or_stop(work)
     print(f"{state.done} of {state.total} units are done in {out}{failed and '; ' + failed}")
     if not quiet:
         print(f"next: finite-calculus status {out}, replay {out}, summary {out}")

@@ -14,6 +14,8 @@ EXTRAS = {
     **dict.fromkeys(("jinja2", "matplotlib"), "report"),
     "gguf": "gguf",
     "ray": "ray",
+    "fsspec": "objects",
+    "s3fs": "objects",
 }
 
 

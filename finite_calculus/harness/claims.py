@@ -103,6 +103,17 @@ def holders(out: Path) -> dict[str, dict[str, Any]]:
     }
 
 
+def owner_words() -> dict[str, Any]:
+    """What a new claim of this process says of its owner."""
+    return {
+        "host": socket.gethostname(),
+        "process": os.getpid(),
+        "boot": _boot(),
+        "token": secrets.token_hex(8),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
 def _folder(out: Path) -> Path:
     folder = out / CLAIMS
     if not is_folder(folder):
@@ -115,15 +126,8 @@ def _folder(out: Path) -> Path:
 
 def _take(path: Path) -> IO[bytes] | None:
     """Create a claim, whole and locked; None if another process was faster."""
-    token = secrets.token_hex(8)
-    draft = path.with_name(f".{token}.new")
-    owner = {
-        "host": socket.gethostname(),
-        "process": os.getpid(),
-        "boot": _boot(),
-        "token": token,
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    owner = owner_words()
+    draft = path.with_name(f".{owner['token']}.new")
     file = draft.open("xb")
     try:
         _lock(file)

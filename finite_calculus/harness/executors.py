@@ -1,7 +1,7 @@
 """Executors: who runs the units of a run. One worker is this process; others join it on one directory.
 
-A worker is another process that calls the runner on the same directory with the same settings: the store
-coordinates them, nothing but the directory is shared, and records are those of one process.
+A worker is another process that calls the runner on the same store with the same settings: the store
+coordinates them, nothing else is shared, and records are those of one process.
 """
 
 import json
@@ -21,6 +21,7 @@ from finite_calculus.harness.errors import WorkerError
 from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.runner import Progress, Report, run
 from finite_calculus.harness.settings import StudySettings
+from finite_calculus.harness.store import Folder, Store, opened
 from finite_calculus.harness.study import Study
 
 
@@ -31,14 +32,14 @@ class Executor(Protocol):
         self,
         study: Study[Any, Any],
         settings: StudySettings,
-        out: Path,
+        place: Path | Store,
         *,
         device: str,
         limit: int | None,
         archive: Path | None,
         report: Report,
     ) -> Progress:
-        """Run a study into a directory, or go on with it."""
+        """Run a study into a directory or another store, or go on with it."""
         ...
 
 
@@ -52,7 +53,7 @@ class Processes:
         self,
         study: Study[Any, Any],
         settings: StudySettings,
-        out: Path,
+        place: Path | Store,
         *,
         device: str = "cpu",
         limit: int | None = None,
@@ -64,15 +65,16 @@ class Processes:
             raise ValueError(
                 f"`workers` must be at least 1, and 1 where `limit` is set; got {self.workers}."
             )
-        directory.require_free(out)
+        store = Folder(place) if isinstance(place, Path) else place
+        directory.require_free(store.path)
         with tempfile.TemporaryFile("w+") as errors:
             started = range(self.workers - 1)
-            others = [_start(settings, out, device, archive, errors) for _ in started]
+            others = [_start(settings, store.name, device, archive, errors) for _ in started]
             try:
                 progress = run(
                     study,
                     settings,
-                    out,
+                    store,
                     device=device,
                     limit=limit,
                     archive=archive,
@@ -113,13 +115,13 @@ def choose_threads(
 
 
 def words_of_run(
-    settings: StudySettings, out: Path, device: str, archive: Path | None
+    settings: StudySettings, place: str, device: str, archive: Path | None
 ) -> dict[str, Any]:
     """What another process must be told to work on a run, as plain data."""
     return {
         "study": settings.study,
         "settings": settings.with_places(),
-        "out": str(out),
+        "place": place,
         "device": device,
         "archive": None if archive is None else str(archive),
         "threads": torch.get_num_threads(),
@@ -132,12 +134,13 @@ def join(words: dict[str, Any], loaded: tuple[Any, Any] | None = None) -> Progre
     study = find_study(words["study"])
     settings = study.Settings.model_validate(words["settings"])
     archive = words["archive"] and Path(words["archive"])
-    out, device = Path(words["out"]), words["device"]
-    return run(study, settings, out, device=device, loaded=loaded, archive=archive)
+    device = words["device"]
+    with opened(words["place"]) as store:
+        return run(study, settings, store, device=device, loaded=loaded, archive=archive)
 
 
 def _start(
-    settings: StudySettings, out: Path, device: str, archive: Path | None, errors: IO[str]
+    settings: StudySettings, place: str, device: str, archive: Path | None, errors: IO[str]
 ) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "finite_calculus.harness.worker"]
     worker = subprocess.Popen(
@@ -145,5 +148,5 @@ def _start(
     )
     assert worker.stdin is not None  # it is a pipe
     with worker.stdin as pipe:
-        pipe.write(json.dumps(words_of_run(settings, out, device, archive)))
+        pipe.write(json.dumps(words_of_run(settings, place, device, archive)))
     return worker

@@ -1,4 +1,4 @@
-"""Join a run that is in a directory: what it computes is read from there, by any machine that sees it."""
+"""Join a run: what it computes is read from where it is, by any machine that sees the place."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +11,12 @@ from finite_calculus.harness.executors import choose_threads
 from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.runner import Progress, Report, run
 from finite_calculus.harness.settings import StudySettings
+from finite_calculus.harness.store import Folder, Store
 from finite_calculus.harness.study import Study
 
 
 def join_run(
-    path: Path,
+    place: Path | Store,
     *,
     places: Mapping[str, str] | None = None,
     device: str = "cpu",
@@ -26,11 +27,12 @@ def join_run(
     Settings and threads are the run's own; other code, versions, models or processors are refused with the
     difference. `places` are folders of the user that the settings do not keep.
     """
-    record = directory.read_run(path)
+    store = Folder(place) if isinstance(place, Path) else place
+    record = directory.read_run(store.path)
     study = find_study(record.study)
     settings = settings_of(study, record, places or {})
-    torch.set_num_threads(choose_threads(path, 1, None))
-    return run(study, settings, path, device=device, report=report)
+    torch.set_num_threads(choose_threads(store.path, 1, None))
+    return run(study, settings, store, device=device, report=report)
 
 
 def settings_of(

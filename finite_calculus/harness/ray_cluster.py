@@ -26,6 +26,7 @@ from finite_calculus.harness.identity import differences, versions
 from finite_calculus.harness.registry import find_study
 from finite_calculus.harness.runner import Progress, Report
 from finite_calculus.harness.settings import ModelSettings, StudySettings
+from finite_calculus.harness.store import Folder, Store
 from finite_calculus.harness.study import Study
 from finite_calculus.provenance.files import PART
 
@@ -48,7 +49,7 @@ class RayCluster:
         self,
         study: Study[Any, Any],
         settings: StudySettings,
-        out: Path,
+        place: Path | Store,
         *,
         device: str = "cpu",
         limit: int | None = None,
@@ -58,9 +59,16 @@ class RayCluster:
         """Place the members, compare their versions, let them load and work, and wait for the run's end."""
         if limit is not None:
             raise ValueError(f"`limit` must be left out on a Ray cluster; got {limit}.")
+        store = Folder(place) if isinstance(place, Path) else place
+        if not isinstance(store, Folder):
+            raise ValueError(
+                f"`ray` needs a run in a directory that all nodes see; got {store.name}. Start workers "
+                f"yourself: `finite-calculus work {store.name}` on every node."
+            )
+        out = store.path
         directory.require_free(out)
         out.mkdir(parents=True, exist_ok=True)
-        words = words_of_run(settings, out.resolve(), device, archive and archive.resolve())
+        words = words_of_run(settings, str(out.resolve()), device, archive and archive.resolve())
         with _connected(self.address) as ray:
             members = _members(ray, {**words, "folder": str(Path.cwd())}, self.workers)
             return _Drive(ray, study, out, report).run(members)

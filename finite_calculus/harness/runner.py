@@ -17,8 +17,7 @@ from typing import Any
 from finite_calculus.harness import directory
 from finite_calculus.harness.archived import read_archive, require_same_run, take_over
 from finite_calculus.harness.checks import CHECKS
-from finite_calculus.harness.claims import claimed, exclusive
-from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan, unfinished
+from finite_calculus.harness.directory import CAPTURES, RunRecord, StagePlan
 from finite_calculus.harness.errors import StoreError, UnitError
 from finite_calculus.harness.identity import identify
 from finite_calculus.harness.picking import Picking
@@ -27,6 +26,7 @@ from finite_calculus.harness.rows import encode_rows
 from finite_calculus.harness.settings import StudySettings, require_layers
 from finite_calculus.harness.shards import commit, discard_part, parts_of, unit_words
 from finite_calculus.harness.stages import fix_policy
+from finite_calculus.harness.store import Folder, Store
 from finite_calculus.harness.study import Plan, Policy, Study, UnitResult
 from finite_calculus.harness.subjects import LOGGER, Subject, open_subject
 from finite_calculus.provenance.digests import digest
@@ -49,10 +49,15 @@ class Run:
 
     study: Study[Any, Any]
     settings: StudySettings
-    out: Path
+    store: Store
     record: RunRecord
     subject: Subject
     report: Report
+
+    @property
+    def out(self) -> Path:
+        """The directory of the run's files."""
+        return self.store.path
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,7 @@ class Stage:
 def run(
     study: Study[Any, Any],
     settings: StudySettings,
-    out: Path,
+    place: Path | Store,
     *,
     device: str = "cpu",
     loaded: tuple[Any, Any] | None = None,
@@ -75,7 +80,7 @@ def run(
     archive: Path | None = None,
     report: Report = lambda unit, done, total: None,
 ) -> Progress:
-    """Run a study into a directory, or go on with it; at most `limit` units in this call.
+    """Run a study into a directory or another store, or go on with it; at most `limit` units in this call.
 
     The units of an `archive` of this very run are taken from it and not computed.
 
@@ -84,6 +89,8 @@ def run(
     """
     if limit is not None and limit < 1:
         raise ValueError(f"`limit` must be at least 1 unit; got {limit}. Leave it out for all.")
+    store = Folder(place) if isinstance(place, Path) else place
+    out = store.path
     directory.require_free(out)
     earlier = None if archive is None else read_archive(archive)
     with open_subject(settings, device=device, loaded=loaded) as subject:
@@ -99,13 +106,13 @@ def run(
             is_open = record is not None and subject.gate_is_open(out, record.fingerprint)
             # Who joins a run that is set up waits for nobody: thousands may join at once.
             ready = is_open and earlier is None
-            with nullcontext() if ready else exclusive(out, "setup"):
+            with nullcontext() if ready else store.setup():
                 record = directory.open_run(out, study.name, identity)
                 directory.keep_plan(out, first.saved)
                 subject.pass_gate(out, record.fingerprint, first.plan.prompt)
                 if earlier is not None:
                     take_over(earlier, out)
-            return _run_stages(Run(study, settings, out, record, subject, report), first, limit)
+            return _run_stages(Run(study, settings, store, record, subject, report), first, limit)
 
 
 def _run_stages(job: Run, first: Stage, limit: int | None) -> Progress:
@@ -117,9 +124,11 @@ def _run_stages(job: Run, first: Stage, limit: int | None) -> Progress:
         left = None if left is None else left - ran
         if finished < len(stage.saved.units) or following is None:
             break
+        job.store.pull(units=True)
         policy = fix_policy(job.study, job.settings, job.out, job.record, name)
         stage = _planned(job.study, job.settings, job.subject, following, policy)
         directory.keep_plan(job.out, stage.saved)
+        job.store.push()
     return Progress(done, total)
 
 
@@ -148,7 +157,7 @@ def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
     Returns how many units of the stage are finished, and how many were run here.
     """
     weights = _keep_shared(job)
-    survey = directory.survey(job.out, job.record, stage.saved, most=directory.VERIFIED)
+    survey = job.store.survey(job.record, stage.saved)
     reached = [stage.saved, *_other_plans(job, stage)]
     foreign = directory.foreign_entries(job.out, job.record, reached)
     directory.require_sound([*survey.problems, *foreign])
@@ -158,14 +167,14 @@ def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
     )
     _clear_parts(job)
     job.report("", 0, total)
-    picking, ran = Picking(list(survey.missing), lambda units: unfinished(job.out, units)), 0
+    picking, ran = Picking(list(survey.missing), job.store.unfinished), 0
     while picking.missing and (limit is None or ran < limit):
         unit = picking.next()
         if _run_if_free(job, stage, unit, weights):
             ran += 1
             picking.ran()
             job.report(unit, total - len(picking.missing), total)
-        elif pause := picking.was_refused(_shard(job, unit).exists()):
+        elif pause := picking.was_refused(job.store.finished(unit)):
             time.sleep(pause)
     if not picking.missing:
         _clear_parts(job)
@@ -175,7 +184,7 @@ def _run_stage(job: Run, stage: Stage, limit: int | None) -> tuple[int, int]:
 def _clear_parts(job: Run) -> None:
     """Remove what interrupted commits left, of units that nobody holds."""
     for unit, parts in directory.unfinished_parts(job.out).items():
-        with claimed(job.out, unit) as mine:
+        with job.store.claimed(unit) as mine:
             # Another process may have cleared them meanwhile.
             for part in parts if mine else ():
                 if part.is_symlink() or part.exists():
@@ -193,11 +202,10 @@ def _other_plans(job: Run, stage: Stage) -> Iterator[StagePlan]:
 
 def _run_if_free(job: Run, stage: Stage, unit: str, weights: str | None) -> bool:
     """Run a unit and commit it, unless another process holds it, has finished it or is faster."""
-    target = _shard(job, unit)
-    if target.exists():
+    if job.store.finished(unit):
         return False
-    with claimed(job.out, unit) as mine:
-        if not mine or target.exists():
+    with job.store.claimed(unit) as mine:
+        if not mine or job.store.finished(unit):
             return False
         start = time.perf_counter()
         result = _compute(job, stage, unit)
@@ -205,7 +213,7 @@ def _run_if_free(job: Run, stage: Stage, unit: str, weights: str | None) -> bool
         fingerprint = directory.stage_fingerprint(job.record, stage.saved)
         files = _files(job, unit, fingerprint, result)
         words: dict[str, Any] = {"fingerprint": fingerprint, "repeatable": job.study.repeatable}
-        first = commit(target, files, **words, seconds=seconds, weights=weights)
+        first = job.store.commit(unit, files, **words, seconds=seconds, weights=weights)
         if not first:
             LOGGER.info("%s had been taken over and finished meanwhile, with the same bytes", unit)
             return False
@@ -224,17 +232,13 @@ def _compute(job: Run, stage: Stage, unit: str) -> UnitResult:
         ) from error
 
 
-def _shard(job: Run, unit: str) -> Path:
-    return job.out / directory.UNITS / unit
-
-
 def _keep_shared(job: Run) -> str | None:
     """The tensors that all units share, written once, before the first unit; their sha256, if any."""
     target = job.out / directory.WEIGHTS
     if not target.exists() and job.settings.captures:
         tensors = job.study.shared(job.subject, job.settings)
         if tensors:
-            with exclusive(job.out, "setup"):
+            with job.store.setup():
                 for part in parts_of(target):
                     discard_part(part)
                 commit(target, {CAPTURES: _tensors(tensors)}, fingerprint=job.record.fingerprint)

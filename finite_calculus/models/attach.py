@@ -21,6 +21,7 @@ from finite_calculus.models.edits import Edit, Edits
 from finite_calculus.models.execute import Path, execute
 from finite_calculus.models.generate import installed_edits, installed_rows
 from finite_calculus.models.install import Installation, check_installed
+from finite_calculus.models.latent import prefix_bank
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import margin, prompt_ids
 from finite_calculus.models.noise import noise_floor
@@ -35,7 +36,7 @@ from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.second_order import second_terms
 from finite_calculus.models.several import SeveralOutcome, execute_several
 from finite_calculus.models.spans import span
-from finite_calculus.models.support import UnsupportedModelError, supported
+from finite_calculus.models.support import UnsupportedModelError, keeps_latents, supported
 
 _PREFIXES = 4
 
@@ -142,7 +143,7 @@ class Instrument:
     ) -> Execution:
         """Execute counterfactuals natively, each from the untouched prefix (see `execute`)."""
         prompt = self.prompt(capture.ids)
-        _check_same_model(capture.layers, prompt.prefix)
+        _check_same_model(capture.layers, prompt)
         return execute(
             prompt, capture, edits, batch=batch, path=path, keep_logits=keep_logits, quiet=quiet
         )
@@ -152,7 +153,7 @@ class Instrument:
     ) -> tuple[SeveralOutcome, ...]:
         """Execute counterfactuals that may edit several layers at once (see `models.several`)."""
         prompt = self.prompt(capture.ids)
-        _check_same_model(capture.layers, prompt.prefix)
+        _check_same_model(capture.layers, prompt)
         return execute_several(prompt, capture, counterfactuals)
 
     def passage(
@@ -189,7 +190,7 @@ class Instrument:
     ) -> tuple[PassageOutcome, ...]:
         """Execute counterfactuals that the passage's readers see (see `models.passage_runs`)."""
         prompt = self.prompt(passage.ids, queries=passage.ids.shape[0] - passage.start)
-        _check_same_model([captures[0] for captures in passage.layers], prompt.prefix)
+        _check_same_model([captures[0] for captures in passage.layers], prompt)
         return execute_passage(prompt, passage, edits, batch=batch, quiet=quiet)
 
     def second_order(self, passage: Passage, edits: Edits) -> float:
@@ -202,7 +203,7 @@ class Instrument:
     ) -> dict[int, Float[Tensor, " writes"]]:
         """½ ΔoᵀHΔo of writes by layer, downstream of a capture (see `models.second_order`)."""
         prompt = self.prompt(capture.ids)
-        _check_same_model(capture.layers, prompt.prefix)
+        _check_same_model(capture.layers, prompt)
         return second_terms(prompt, capture.margin, writes)
 
     def noise_floor(self, asked: Capture | Passage) -> float:
@@ -311,13 +312,22 @@ def _readers(readers: int | range | None, read: int, tokens: int) -> range:
     return seen
 
 
-def _check_same_model(layers: Sequence[LayerCapture], prefix: Prefix) -> None:
+def _check_same_model(layers: Sequence[LayerCapture], prompt: PreparedPrompt) -> None:
     """Require that a capture, perhaps loaded from a file, belongs to the attached model."""
     for layer in layers:
-        stored = prefix.layers[layer.layer].keys if layer.layer < len(prefix.layers) else None
-        own = layer.keys[:, : -prefix.queries]
-        if stored is None or not torch.equal(widened(stored[0].cpu()), own):
+        own, known = layer.keys[:, : -prompt.prefix.queries], layer.layer < len(prompt.sites)
+        if not known or not _same_keys(prompt, layer, own):
             raise ValueError(
                 f"`capture` must come from the attached model; the keys of layer {layer.layer} are "
                 f"not those that it computes. Capture again with this model."
             )
+
+
+def _same_keys(prompt: PreparedPrompt, layer: LayerCapture, own: Tensor) -> bool:
+    """Whether keys are those of a prepared prefix: bit for bit, or made of latents anew."""
+    site = prompt.sites[layer.layer]
+    keys, _ = prefix_bank(prompt, site)
+    native = widened(keys[0].cpu())
+    if keeps_latents(site.module) and native.shape == own.shape:
+        return bool((native - own).abs().max() <= layer.key_tolerance)
+    return torch.equal(native, own)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from finite_calculus.models.layer import LayerCapture
+from finite_calculus.models.devices import moving_hook, standing_in
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
@@ -55,12 +55,6 @@ class LayerBaseline:
     output: Float[Tensor, "rows heads value_width"]
     write: Float[Tensor, "rows model"]
 
-    def in_row(self, row: int, layer: LayerCapture) -> LayerCapture:
-        """A captured layer with the last token's tensors as this row rounded them."""
-        return layer.with_last_token(
-            self.query[row].cpu(), self.key[row].cpu(), self.value[row].cpu()
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class BatchBaseline:
@@ -90,13 +84,13 @@ def skipping(
     """
     with ExitStack() as stack:
         for site in sites:
-            if "forward" in vars(site.block):
+            if "forward" in vars(site.block) and moving_hook(site.block) is None:
                 raise ValueError(
                     f"Block {site.layer} must not have a forward of its own instance; it has one. "
                     f'Pass path="whole".'
                 )
-            site.block.forward = partial(_repeat_state, layers[site.layer], rows)
-            stack.callback(site.block.__dict__.pop, "forward", None)
+            repeat = partial(_repeat_state, layers[site.layer], rows)
+            stack.enter_context(standing_in(site.block, repeat))
         yield
 
 

@@ -106,7 +106,6 @@ def take_curvature(
     kinds: Sequence[Edit] = DIRECTION_KINDS,
 ) -> Curvature:
     """Directions of every captured layer and the Hessian along them."""
-    device = prompt.prefix.ids.device
     numbers = [layer.layer for layer in layers]
     bases = [write_directions(layer, count, kinds) for layer in layers]
     owners = [number for number, basis in zip(numbers, bases, strict=True) for _ in basis]
@@ -114,7 +113,7 @@ def take_curvature(
     basis = torch.cat(bases)
     form = torch.full((len(owners), len(owners)), torch.nan, dtype=basis.dtype)
     products, gaps = torch.empty_like(basis), [0.0] * len(numbers)
-    for part in layer_products(prompt, margin, numbers, [each.to(device) for each in bases]):
+    for part in layer_products(prompt, margin, numbers, bases):
         change, place = stored_copy(part.change), part.place
         own = slice(begins[place], begins[place + 1])
         form[part.first : part.first + len(change), own] = change @ bases[place].T

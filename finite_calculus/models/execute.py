@@ -20,6 +20,7 @@ from finite_calculus.models.baseline import batch_baseline, skipping
 from finite_calculus.models.capture import Capture
 from finite_calculus.models.edits import Edit, Edits, as_counterfactuals, edited_bank
 from finite_calculus.models.kernels import Kernels
+from finite_calculus.models.latent import in_rows
 from finite_calculus.models.layer import LayerBank, LayerCapture
 from finite_calculus.models.outcomes import Execution, Outcome
 from finite_calculus.models.prompt import PreparedPrompt
@@ -173,17 +174,19 @@ def _run_batch(
     layer, site = capture.layer(number), prompt.sites[number]
     unedited = batch_baseline(prompt, rows)
     control = unedited.layers[number]
-    # Each row is edited as it rounded its last token, so that its prediction shares every input with it.
-    layers = [control.in_row(row, layer) for row in range(1, len(edits) + 1)]
-    banks = [edited_bank(own, each) for own, each in zip(layers, edits, strict=True)]
+    layers: list[LayerCapture] = []
     tensors: dict[str, Tensor] = {}
     kernels: list[Kernels | None] = []
 
-    edited = dict(enumerate(zip(layers, banks, strict=True), start=1))
-
     def attend(where: Site, call: AttentionCall) -> Tensor:
         if where is site:
-            return attend_edited(site, call, edited)
+            # Each row is edited as it rounded its tokens, so that its prediction shares every input with it.
+            own = in_rows(site, [layer], call, slice(1, len(edits) + 1))
+            layers.extend(each for (each,) in own)
+            banks = [
+                edited_bank(each, several) for each, several in zip(layers, edits, strict=True)
+            ]
+            return attend_edited(site, call, dict(enumerate(zip(layers, banks, strict=True), 1)))
         return where.eager(
             where.module, call.query, call.key, call.value, call.mask, **call.options
         )[0]
@@ -221,5 +224,5 @@ def _run_batch(
             logits=logits[row] if keep_logits else None,
             kernels=kernels[0],
         )
-        for row in range(1, len(banks) + 1)
+        for row in range(1, len(edits) + 1)
     ]

@@ -21,9 +21,6 @@ from finite_calculus.models.precision import widened
 from finite_calculus.models.session import AttentionCall, Session, active, by_module, keep_call
 from finite_calculus.models.support import Site
 
-# Prefill and capture round in batches of different shape, in the last digits; another prompt differs
-# in the first. Half of the digits of a model tell the two apart.
-
 Banks = Mapping[int, tuple[LayerCapture, LayerBank]]
 
 
@@ -119,8 +116,7 @@ def _check_prompt(layer: LayerCapture, call: AttentionCall, *, lowest: bool) -> 
     count = min(layer.keys.shape[1] - (not lowest), call.key.shape[2])
     native = widened(call.key[:, :, :count].cpu())
     apart = float((native - layer.keys[:, :count]).abs().max()) if count else 0.0
-    same = (2 * layer.precision.coarsest.unit) ** 0.5
-    if not apart <= same * float(layer.keys.abs().max()):
+    if not apart <= layer.key_tolerance:
         raise ValueError(
             f"Text that is run or generated must continue the captured prompt; its keys differ by "
             f"{apart:.1e}. Pass the same ids first, without padding, or leave the block."

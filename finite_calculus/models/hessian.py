@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from finite_calculus.models.baseline import batch_baseline, skipping
+from finite_calculus.models.latent import prefix_bank
 from finite_calculus.models.margins import Margin, answers_only
 from finite_calculus.models.prefix import OwnLayer
 from finite_calculus.models.prefix_attention import one_by_one, shared_attention
@@ -64,9 +65,11 @@ class GradientGraph:
     ) -> list[Float[Tensor, "directions model"]]:
         """H b at the layers from place `first` on; `starts` has directions, or none, for each of these.
 
-        The pass goes no deeper than that layer, so that directions of high layers cost little.
+        The pass goes no deeper than that layer, so that directions of high layers cost little. Directions are
+        moved to where their layer is.
         """
-        moved = _offsets(starts)
+        pairs = zip(starts, self.offsets[first:], strict=True)
+        moved = _offsets([each.to(offset.device) for each, offset in pairs])
         started = [place for place, each in enumerate(starts) if len(each)]
         try:
             products = torch.autograd.grad(
@@ -120,8 +123,7 @@ def margins_of_offsets(
     """The margins of rows as a function of offsets to the writes of layers, while the block lasts."""
 
     def attend(site: Site, call: AttentionCall) -> Tensor:
-        stored = prompt.prefix.layers[site.layer]
-        return shared_attention(call, stored.keys, stored.values, products=one_by_one)
+        return shared_attention(call, *prefix_bank(prompt, site), products=one_by_one)
 
     require_digits(prompt.model)
     with ExitStack() as stack:

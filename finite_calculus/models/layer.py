@@ -114,6 +114,15 @@ class LayerCapture:
         return self.query.shape[0]
 
     @property
+    def key_tolerance(self) -> float:
+        """How far keys may lie from these and still be of the same prompt.
+
+        Batches of different shape round in the last digits, another prompt differs in the first: half of the
+        digits of a model tell the two apart.
+        """
+        return (2 * self.precision.coarsest.unit) ** 0.5 * float(self.keys.abs().max())
+
+    @property
     def tokens(self) -> range:
         """Token indices of the key columns."""
         return range(self.first, self.first + self.keys.shape[1])
@@ -180,11 +189,20 @@ class LayerCapture:
             )
         return self.head_input, self.query_weight
 
-    def with_last_token(self, query: Tensor, key: Tensor, value: Tensor) -> "LayerCapture":
-        """The same layer with the last token's query, key and value as another run rounded them."""
-        keys, values = self.keys.clone(), self.values.clone()
-        keys[:, -1], values[:, -1] = key, value
-        return replace(self, query=widened(query), keys=keys, values=values)
+    def with_last_tokens(
+        self,
+        query: Float[Tensor, "heads width"],
+        last_keys: Float[Tensor, "groups last width"],
+        last_values: Float[Tensor, "groups last value_width"],
+    ) -> "LayerCapture":
+        """The same layer with the query and the last keys and values as another run rounded them."""
+        kept = self.keys.shape[1] - last_keys.shape[1]
+        return replace(
+            self,
+            query=widened(query),
+            keys=torch.cat([self.keys[:, :kept], widened(last_keys)], 1),
+            values=torch.cat([self.values[:, :kept], widened(last_values)], 1),
+        )
 
     def rounded(self, bank: LayerBank, before: LayerBank) -> LayerBank:
         """An edited bank as the model can hold it: what is not as it was before, rounded once."""

@@ -7,11 +7,12 @@ means that the model prefers `answer`; a positive effect means that an edit move
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from finite_calculus.models.devices import moving_hook, standing_in
 
 
 @dataclass(frozen=True)
@@ -125,13 +126,15 @@ def answers_only(model: Any, margin: Margin) -> Iterator[Margin]:
     no plain linear map runs as it is.
     """
     head = model.get_output_embeddings()
-    if type(head) is not nn.Linear or "forward" in vars(head):
+    if type(head) is not nn.Linear or ("forward" in vars(head) and moving_hook(head) is None):
         yield margin
         return
     pair = torch.tensor([margin.answer, margin.versus], device=head.weight.device)
     bias = None if head.bias is None else head.bias[pair]
-    head.forward = partial(nn.functional.linear, weight=head.weight[pair], bias=bias)
-    try:
+    weight = head.weight[pair]
+
+    def two_rows(hidden: Tensor) -> Tensor:
+        return nn.functional.linear(hidden.to(weight.device), weight, bias)
+
+    with standing_in(head, two_rows):
         yield Margin(0, 1)
-    finally:
-        del head.forward

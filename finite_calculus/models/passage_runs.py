@@ -7,7 +7,7 @@ unedited batch of the same size, and row 0 of every batch stays unedited.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,10 +18,10 @@ from finite_calculus.models.baseline import block_state, skipping
 from finite_calculus.models.edits import Edit, Edits, as_counterfactuals, edited_bank
 from finite_calculus.models.execute import attend_edited, batches, check_batch
 from finite_calculus.models.kernels import Kernels
+from finite_calculus.models.latent import in_rows
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.outcomes import Outcome
 from finite_calculus.models.passage import Passage, readable
-from finite_calculus.models.precision import widened
 from finite_calculus.models.prompt import PreparedPrompt
 from finite_calculus.models.session import (
     AttentionCall,
@@ -57,21 +57,8 @@ class _LayerRows:
 
     state: Float[Tensor, "rows queries model"]
     others: int | None
-    query: Float[Tensor, "rows heads queries width"]
-    key: Float[Tensor, "rows groups queries width"]
-    value: Float[Tensor, "rows groups queries value_width"]
     output: Float[Tensor, "rows queries heads value_width"]
     write: Float[Tensor, "rows queries model"]
-
-    def in_row(self, row: int, captures: Sequence[LayerCapture]) -> tuple[LayerCapture, ...]:
-        """The captures of a layer with the tensors of its queries' tokens as this row rounded them."""
-        keys, values, count = captures[0].keys.clone(), captures[0].values.clone(), len(captures)
-        keys[:, -count:], values[:, -count:] = self.key[row].cpu(), self.value[row].cpu()
-        queries = widened(self.query[row].cpu())
-        return tuple(
-            replace(capture, query=queries[:, i].contiguous(), keys=keys, values=values)
-            for i, capture in enumerate(captures)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,21 +105,22 @@ def _run_batch(
     site, unedited = prompt.sites[number], _unedited(prompt, rows)
     control = unedited.layers[number]
     places = [position - passage.start for position in passage.readers]
-    own = [passage.reading(control.in_row(row, captures)) for row in range(1, len(edits) + 1)]
-    # Deletions have to leave each query something to attend to, so each one's bank is made.
-    banks = [
-        [edited_bank(query, several) for query in queries][-1]
-        for queries, several in zip(own, edits, strict=True)
-    ]
+    own: list[tuple[LayerCapture, ...]] = []
     tensors: dict[str, Tensor] = {}
     kernels: list[Kernels | None] = []
-
-    edited = {row: (own[row - 1][-1], bank) for row, bank in enumerate(banks, start=1)}
 
     def observe(where: Site, call: AttentionCall, output: Tensor) -> Tensor:
         if where is not site:
             return output
         kernels.append(Kernels.of_call(site.projection, call))
+        rows_of_edits = in_rows(site, captures, call, slice(1, len(edits) + 1))
+        own.extend(passage.reading(each) for each in rows_of_edits)
+        # Deletions have to leave each query something to attend to, so each one's bank is made.
+        banks = [
+            [edited_bank(query, several) for query in queries][-1]
+            for queries, several in zip(own, edits, strict=True)
+        ]
+        edited = {row: (own[row - 1][-1], bank) for row, bank in enumerate(banks, start=1)}
         read = attend_edited(site, call, edited)
         output = output.clone()
         output[:, places] = read[:, places]
@@ -199,9 +187,6 @@ def _run_unedited(prompt: PreparedPrompt, rows: int) -> _BatchRows:
     def observe(site: Site, call: AttentionCall, output: Tensor) -> Tensor:
         new, heads = prompt.prefix.queries, call.query.shape[1]
         fields[site.layer] |= {
-            "query": call.query.clone(),
-            "key": call.key[:, :, -new:].clone(),
-            "value": call.value[:, :, -new:].clone(),
             "output": output.reshape(rows, new, heads, -1).clone(),
         }
         return output

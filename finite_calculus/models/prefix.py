@@ -19,7 +19,10 @@ from finite_calculus.models.words import short_repr
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """Keys and values of all tokens but the last `queries`, and the unedited batches computed from them."""
+    """Keys and values of all tokens but the last `queries`, and the unedited batches computed from them.
+
+    Layers that keep latents hold these; `expanded` has keys and values made of them, where they were needed.
+    """
 
     __repr__ = short_repr
 
@@ -27,11 +30,17 @@ class Prefix:
     layers: tuple[DynamicLayer, ...]
     baselines: dict[int, Any] = field(default_factory=dict)
     queries: int = 1
+    expanded: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @property
     def last(self) -> Tensor:
         """The tokens after the prefix, as (1, queries)."""
         return self.ids[-self.queries :].unsqueeze(0)
+
+    def device_of(self, number: int) -> torch.device:
+        """Where a layer keeps its keys and values."""
+        keys = self.layers[number].keys
+        return self.ids.device if keys is None else keys.device
 
     def cache(self, kind: "type[SharedLayer] | None" = None) -> Cache:
         """A fresh read-only view for one forward pass of the last token."""

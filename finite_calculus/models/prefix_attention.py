@@ -18,8 +18,8 @@ from finite_calculus.models.softcap import capped
 
 def shared_attention(
     call: AttentionCall,
-    keys: Tensor | None,
-    values: Tensor | None,
+    keys: Tensor,
+    values: Tensor,
     patch: Patch | None = None,
     *,
     products: Callable[[Tensor, Tensor], Tensor] = torch.bmm,
@@ -30,8 +30,6 @@ def shared_attention(
     the prefix is one of matrices; `products` multiplies all groups. With a patch, all rows have row 0's
     query, key and value.
     """
-    if keys is None or values is None:
-        raise ValueError("The prefix must hold keys and values to be shared; it holds none.")
     keys, values, count = keys[0], values[0], keys.shape[2]
     query = call.query.squeeze(2).unflatten(1, (keys.shape[0], -1)).movedim(1, 0)
     own_key, own_value = call.key.movedim(1, 0), call.value.movedim(1, 0)

@@ -115,9 +115,11 @@ def _probe(
     width = pairs[0][0].shape[-1]
     attempts: list[tuple[float, ProbedRotary]] = []
     for frequencies, factor in candidates:
-        for layout in get_args(Layout):
-            if 2 * frequencies.shape[0] <= width:
-                rotary = Rotary(frequencies, width, layout)
+        rest = width - 2 * frequencies.shape[0]
+        # A part of a key that rotates lies at its beginning, or after the latent part.
+        for start in {0, rest} if rest >= 0 else ():
+            for layout in get_args(Layout):
+                rotary = Rotary(frequencies, width, layout, start)
                 ratio, error, bound = _discrepancy(rotary, pairs, precision)
                 probed = ProbedRotary(site.layer, rotary, factor, limit, error, bound)
                 attempts.append((ratio, probed))
@@ -153,7 +155,10 @@ def _discrepancy(
             rounding = rounding + precision.unit * _ROUNDINGS
         allowed = _plane_norms(rotary, key.double()) * rounding + drift * norm
         ratios = _plane_norms(rotary, apart) / allowed.clamp(min=_TINY)
-        rest = apart[..., 2 * rotary.planes :].abs() / (drift * norm).clamp(min=_TINY)
+        still = torch.cat(
+            [apart[..., : rotary.start], apart[..., rotary.start + 2 * rotary.planes :]], -1
+        )
+        rest = still.abs() / (drift * norm).clamp(min=_TINY)
         worst = max(worst, float(torch.cat([ratios, rest], -1).max()))
         relative = max(relative, float((apart.norm(dim=-1, keepdim=True) / norm).max()))
         largest = max(largest, float(rounding.max()) + drift)

@@ -1,8 +1,8 @@
 """Hessian–vector products of directions of many layers, some hundred rows in a pass.
 
-Models whose blocks are known in closed form take all layers of a pass together (`stairs`); any other one goes
-through torch's own double derivative (`hessian`). Both give the gradient of the margin at each layer, and the
-products at each layer of the directions of lower ones and of its own.
+Models whose blocks are known in closed form take all layers of a pass together (`stairs`), on one device; any
+other one goes through torch's own double derivative (`hessian`). Both give the gradient of the margin at each
+layer, and the products at each layer of the directions of lower ones and of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,8 @@ _Step = tuple[int, range, Tensor, Tensor]
 def _stairs(
     prompt: PreparedPrompt, margin: Margin, layers: Sequence[int], starts: Sequence[Tensor]
 ) -> Iterator[_Step]:
-    for places, above, moved in _passes(starts, _STAIR_ROWS):
+    device = prompt.prefix.ids.device
+    for places, above, moved in _passes([each.to(device) for each in starts], _STAIR_ROWS):
         steps = stair_products(prompt, margin, layers[above.start :], moved)
         for place, (gradient, change) in zip(reversed(above), steps, strict=True):
             yield place, places, gradient, change

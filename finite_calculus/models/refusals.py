@@ -30,11 +30,17 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
             ("qwen3_next",),
             "what such a layer keeps of a token is no key and value that an edit could replace",
         ),
+        "indexed": Refusal(
+            "layers whose indexer picks the keys that a query reads",
+            ("deepseek_v32",),
+            "the indexer has keys of its own, by which it would pick other tokens than an edit says",
+        ),
         "latent": Refusal(
-            "compressed keys and values (MLA)",
-            ("deepseek_v2", "deepseek_v3"),
-            "the cache holds latents, from which every pass makes the keys and values of all heads anew: "
-            "rounded otherwise in each row, so that rows share no prefix that could be edited and checked",
+            "a cache of latents (MLA), of commands that read or rewrite the cache itself (`kv-error`, "
+            "`compare-cache`, caches that shrink)",
+            (),
+            "the cache holds no keys and values, every pass makes them anew of latents: edit those that "
+            "attention reads with `execute`, `score`, `evict` or `restore`",
         ),
         "shared": Refusal(
             "keys and values shared by layers",
@@ -46,10 +52,15 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
             ("t5",),
             "there is no one causal sequence whose last token reads the others",
         ),
-        "devices": Refusal(
-            "weights on several devices, or offloaded to disk or to the host (`device_map`)",
+        "offloaded": Refusal(
+            "weights offloaded to disk or to the host (`device_map` with too little room)",
             (),
-            "hooks on the very modules that are measured would move what passes, and nothing here has run so",
+            "they are nowhere between two passes, and bounds and predictions are made of them then",
+        ),
+        "unmoved": Refusal(
+            "weights on several devices without accelerate's hooks",
+            (),
+            "nothing would move what passes from one to the other",
         ),
         "images": Refusal(
             "a multimodal model that has seen an image",

@@ -29,9 +29,8 @@ def second_terms(
         (writes[n] / torch.where(size > 0, size, 1.0).unsqueeze(-1)).float()
         for n, size in zip(layers, sizes, strict=True)
     ]
-    starts = [each.to(prompt.prefix.ids.device) for each in units]
     terms = {}
-    for part in layer_products(prompt, margin, layers, starts):
+    for part in layer_products(prompt, margin, layers, units):
         if part.own is not None:
             along = (units[part.place].double() * part.own.cpu().double()).sum(-1)
             terms[layers[part.place]] = 0.5 * along * sizes[part.place].square()

@@ -22,6 +22,7 @@ from finite_calculus.models.capture import Capture
 from finite_calculus.models.columns import edited_columns
 from finite_calculus.models.edits import Edits
 from finite_calculus.models.kernels import Kernels
+from finite_calculus.models.latent import in_rows, prefix_bank, with_prefix
 from finite_calculus.models.layer import LayerCapture
 from finite_calculus.models.margins import answers_only
 from finite_calculus.models.outcomes import Outcome
@@ -54,16 +55,15 @@ def run_shared(
     patches: list[tuple[LayerCapture, Patch, Kernels | None]] = []
 
     def attend(where: Site, call: AttentionCall) -> Tensor:
-        stored = prompt.prefix.layers[where.layer]
+        keys, values = prefix_bank(prompt, where)
         if where is not site:
-            return shared_attention(call, stored.keys, stored.values)
-        last = (tensor[0, :, -1].cpu() for tensor in (call.query, call.key, call.value))
-        # Edited as row 0 rounded its last token, so that predictions share every input with the rows.
-        own = layer.with_last_token(*last)
-        patch = stack_patches(own, edited_columns(own, edits), prompt.prefix.ids.device)
-        packed = all(x is not None and x.is_contiguous() for x in (stored.keys, stored.values))
+            return shared_attention(call, keys, values)
+        # Edited as row 0 rounded its tokens, so that predictions share every input with the rows.
+        ((own,),) = in_rows(site, [layer], with_prefix(site, call, keys, values), slice(0, 1))
+        patch = stack_patches(own, edited_columns(own, edits), call.key.device)
+        packed = keys.is_contiguous() and values.is_contiguous()
         patches.append((own, patch, Kernels.of(site.projection, rows, packed=packed)))
-        tensors["output"] = shared_attention(call, stored.keys, stored.values, patch)
+        tensors["output"] = shared_attention(call, keys, values, patch)
         return tensors["output"]
 
     def write(module: nn.Module, args: Any, output: Tensor) -> None:

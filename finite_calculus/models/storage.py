@@ -124,7 +124,8 @@ def _split(layer: LayerCapture) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors[item.name] = value
         elif isinstance(value, Rotary):
             tensors["frequencies"] = value.frequencies
-            numbers["rotary"] = {"head_width": value.head_width, "layout": value.layout}
+            names = ("head_width", "layout", "start")
+            numbers["rotary"] = {name: getattr(value, name) for name in names}
         else:
             numbers[item.name] = value
     return numbers, tensors

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from finite_calculus.models.devices import device_trouble, moving_hook
 from finite_calculus.models.precision import PRECISIONS
 from finite_calculus.models.refusals import REFUSALS
 
@@ -113,7 +114,7 @@ def foreign_patches(sites: tuple[Site, ...]) -> list[str]:
         if forward is not None and Path(forward.__code__.co_filename) != home:
             reports.append(f"{site.name}.forward is {_where(forward)}")
         for module, name in ((site.module, site.name), (site.block, f"block {site.layer}")):
-            if "forward" in vars(module):
+            if "forward" in vars(module) and moving_hook(module) is None:
                 reports.append(f"{name} has a forward of its own instance")
             if module._forward_hooks or module._forward_pre_hooks:
                 reports.append(f"{name} has forward hooks")
@@ -150,6 +151,20 @@ def chunk_length(site: Site) -> int | None:
     types = getattr(config, "layer_types", None) or []
     chunked = site.layer < len(types) and types[site.layer] == "chunked_attention"
     return int(config.attention_chunk_size) if chunked else None
+
+
+def keeps_latents(module: nn.Module) -> bool:
+    """Whether an attention caches latents (MLA), from which every pass makes keys and values anew."""
+    return callable(getattr(module, "expand_kv", None))
+
+
+def require_kept_keys(sites: tuple[Site, ...], what: str) -> None:
+    """Refuse what reads or rewrites a cache where that holds latents."""
+    if any(keeps_latents(site.module) for site in sites):
+        raise UnsupportedModelError(
+            f"{what} needs a cache of keys and values; {type(sites[0].module).__name__} keeps latents: "
+            f"{REFUSALS['latent'].reason}."
+        )
 
 
 def _own_forward(module: nn.Module) -> Any:
@@ -215,12 +230,14 @@ def _check_state(model: PreTrainedModel) -> None:
 
 
 def _check_devices(model: PreTrainedModel) -> None:
-    """Require that all weights lie on one device."""
-    places = {str(p.device) for p in model.parameters()}
-    if len(places) > 1 or "meta" in places:
+    """Require that all weights are there, and that something moves what passes between devices."""
+    trouble = device_trouble(model)
+    if trouble:
+        places = ", ".join(sorted({str(p.device) for p in model.parameters()}))
         raise UnsupportedModelError(
-            f"`model` must have all its weights on one device; got {', '.join(sorted(places))}: "
-            f"{REFUSALS['devices'].reason}. Load it with device= and without device_map."
+            f"`model` must have its weights on one device, or where a device_map put them whole; got "
+            f"{places}: {REFUSALS[trouble].reason}. Load it with device=, or with a device_map of devices "
+            f"that have room for all of it."
         )
 
 
@@ -233,6 +250,11 @@ def _shifted(module: nn.Module) -> bool:
 def _check_layers(model: PreTrainedModel) -> None:
     config = model.config.get_text_config(decoder=True)
     kinds = [k for k in getattr(config, "layer_types", None) or [] if k not in _LAYER_TYPES]
+    if "indexed_attention" in kinds:
+        raise UnsupportedModelError(
+            f"Every query must read all keys that its mask admits; {type(model).__name__} has layers that "
+            f"choose: {REFUSALS['indexed'].reason}. Not supported."
+        )
     if kinds:
         raise UnsupportedModelError(
             f"Every layer must be full or sliding softmax attention; {type(model).__name__} has "
@@ -257,12 +279,6 @@ def _check_sites(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
         raise UnsupportedModelError(
             f"Each of the {count} layers must have exactly one softmax attention; found them at "
             f"{[site.layer for site in sites]}. Hybrids and cross-attention are not supported."
-        )
-    latent = [site.name for site in sites if getattr(site.module, "kv_lora_rank", None)]
-    if latent:
-        raise UnsupportedModelError(
-            f"Every layer must keep the keys and values that attention reads; {latent[0]} compresses them: "
-            f"{REFUSALS['latent'].reason}. Not supported."
         )
     cross = [site.name for site in sites if getattr(site.module, "is_kv_shared_layer", False)]
     if cross:
@@ -292,5 +308,7 @@ def _notes(model: PreTrainedModel, sites: tuple[Site, ...]) -> Iterator[str]:
         yield "sliding window: the cache of such layers holds the last W − 1 tokens only"
     if any(chunk_length(site) for site in sites):
         yield "chunks: tokens attend within a chunk of W, and the cache of such layers holds W − 1"
+    if any(keeps_latents(m) for m in modules):
+        yield "latents: edits are of the keys and values made of them, the cache itself holds neither"
     if model.config is not model.config.get_text_config(decoder=True):
         yield "multimodal: prompts are text alone, and only the text decoder is measured"

@@ -32,6 +32,21 @@ _MIXED = {
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
 }
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+_LATENT = {
+    **_PLAIN,
+    "q_lora_rank": None,
+    "kv_lora_rank": 12,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 6,
+    "v_head_dim": 5,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "n_group": 1,
+    "topk_group": 1,
+}
 
 # Per family, what differs from the common shape. The comment names what the family adds to the test.
 FAMILIES: Mapping[str, dict[str, Any]] = MappingProxyType(
@@ -98,6 +113,8 @@ FAMILIES: Mapping[str, dict[str, Any]] = MappingProxyType(
             "no_rope_layers": [1, 1, 0],
             "moe_layers": [1],
         },
+        "deepseek_v2": _LATENT,  # keys and values made of latents, interleaved rotation at their end
+        "deepseek_v3": {**_LATENT, "q_lora_rank": 16},  # a normalised query, halves rotated
         "qwen2_5_vl": {  # the text decoder of a multimodal model, its planes in three sections
             "text_config": {
                 **_COMMON,

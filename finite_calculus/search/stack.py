@@ -144,7 +144,11 @@ def _split(layers: list[LayerCapture]) -> list[list[LayerCapture]]:
 def _shape(layer: LayerCapture) -> tuple:
     """What the layers of a stack have in common."""
     rotary = layer.rotary
-    turned = None if rotary is None else (rotary.frequencies.numpy().tobytes(), rotary.layout)
+    turned = (
+        None
+        if rotary is None
+        else (rotary.frequencies.numpy().tobytes(), rotary.layout, rotary.start)
+    )
     return (
         tuple(layer.keys.shape),
         tuple(layer.values.shape),

@@ -25,6 +25,7 @@ from finite_calculus.models import Delete, Odds, ScaleValues, attach, support
 from finite_calculus.models.tiny import tiny_model
 from finite_calculus.search import calibrate, score
 from finite_calculus.search.native import attention_weights
+from tests.helpers.dispatched import dispatched
 from tests.helpers.elsewhere import DEVICE, Elsewhere, elsewhere, moved
 
 EDIT = Odds(1, (3,), 4.0)
@@ -84,6 +85,32 @@ def test_a_device_that_is_not_the_cpu_gives_the_same_numbers(
     assert {name: str(value) for name, value in got.items()} == {
         name: str(value) for name, value in expected.items()
     }
+
+
+def test_a_model_over_two_devices_gives_the_same_numbers(
+    ids: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The device stands for one with numbers; weights that have none are refused.
+    monkeypatch.setattr(support, "device_trouble", lambda model: "")
+    short, spread = ids[:10], rounding_spread(tiny_model("llama"), ids[:10], probes=1)
+    expected = everything(tiny_model("llama"), short, spread)
+    with elsewhere():
+        got = everything(split_model(), short, spread)
+    assert {name: str(value) for name, value in got.items()} == {
+        name: str(value) for name, value in expected.items()
+    }
+
+
+def split_model() -> Any:
+    """A tiny model whose last layer, norm and head are on the other device."""
+    model = tiny_model("llama")
+    here, there = ("model.embed_tokens", "model.layers.0", "model.layers.1"), (
+        "model.layers.2", "model.norm", "lm_head",
+    )  # fmt: skip
+    for name in there:
+        moved(model.get_submodule(name))
+    places = {**dict.fromkeys(here, torch.device("cpu")), **dict.fromkeys(there, DEVICE)}
+    return dispatched(model, places, torch.device("cpu"))
 
 
 def test_tensors_of_two_devices_are_refused_as_a_device_would() -> None:

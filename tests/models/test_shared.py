@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from transformers.cache_utils import DynamicLayer
 
 from finite_calculus.models import (
     Delete,
@@ -20,9 +21,8 @@ from finite_calculus.models import (
     predict,
 )
 from finite_calculus.models.columns import edited_columns
+from finite_calculus.models.latent import prefix_bank
 from finite_calculus.models.patches import stack_patches
-from finite_calculus.models.session import AttentionCall
-from finite_calculus.models.shared import shared_attention
 from native_checks.bench import Bench, battery
 
 
@@ -192,6 +192,7 @@ def test_bad_paths_and_empty_prefixes_are_refused(tiny, ids):
             ValueError, match="an execution path, one of resumed, whole, shared; got"
         ):
             instrument.execute(capture, [Odds(1, (3,), 2.0)], path="scenic")
-    call = AttentionCall(*(torch.zeros(1, 2, 1, 8) for _ in range(3)), None, {})
-    with pytest.raises(ValueError, match="must hold keys and values to be shared; it holds none"):
-        shared_attention(call, None, None)
+        empty = replace(instrument.prefix(ids), layers=(DynamicLayer(),) * 3)
+        prompt = replace(instrument.prompt(ids), prefix=empty)
+        with pytest.raises(ValueError, match="must hold keys and values to be shared; it holds"):
+            prefix_bank(prompt, prompt.sites[1])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from finite_calculus.models import UnsupportedModelError, supported
@@ -10,6 +11,7 @@ from finite_calculus.models.precision import cast_weights
 from finite_calculus.models.refusals import REFUSALS
 from finite_calculus.models.support import find_sites
 from finite_calculus.models.tiny import tiny_config, tiny_model
+from tests.helpers.dispatched import Hook, add_hook
 
 SMALL = {
     "vocab_size": 64,
@@ -49,6 +51,9 @@ LATENT = {
     "first_k_dense_replace": 1,
     "n_group": 1,
     "topk_group": 1,
+    "index_topk": 4,
+    "index_n_heads": 2,
+    "index_head_dim": 8,
 }
 
 
@@ -68,8 +73,7 @@ REFUSED = {
         "shared_expert_intermediate_size": 16, "linear_num_key_heads": 2,
         "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
     },
-    "deepseek_v2": {**SMALL, **LATENT},
-    "deepseek_v3": {**SMALL, **LATENT},
+    "deepseek_v32": {**SMALL, **LATENT},
     "gemma3n_text": {
         **SMALL, "num_kv_shared_layers": 1, "layer_types": ["full_attention"] * 2,
         "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 64, "laurel_rank": 4,
@@ -80,7 +84,7 @@ REFUSED = {
 HEADS = {
     "no interface": "does not use the attention interface of transformers",
     "hybrid": "must be full or sliding softmax attention",
-    "latent": "must keep the keys and values that attention reads",
+    "indexed": "must read all keys that its mask admits",
     "shared": "must have its own keys and values",
     "encoder": "must be a decoder",
 }
@@ -95,11 +99,40 @@ def test_a_family_of_the_table_is_refused_with_the_reason_of_the_table(family):
     assert REFUSALS[key].reason in str(refusal.value)
 
 
-def test_weights_on_several_devices_are_refused():
+def test_offloaded_weights_and_those_that_nothing_moves_are_refused():
     model = tiny_model("qwen2")
+    head, where = model.lm_head, r"where a device_map put them whole; got cpu, "
     assert supported(model)
-    model.lm_head.to("meta")
-    with pytest.raises(UnsupportedModelError, match="all its weights on one device; got cpu, meta"):
+    with FakeTensorMode():
+        head.weight = nn.Parameter(torch.empty(96, 48, device="cuda:1"), requires_grad=False)
+    with pytest.raises(UnsupportedModelError, match=where + "cuda:1") as refusal:
+        supported(model)
+    assert REFUSALS["unmoved"].reason in str(refusal.value)
+    add_hook(head, Hook(torch.device("cuda:1")))
+    assert supported(model)
+    head.weight = nn.Parameter(torch.empty(96, 48, device="meta"), requires_grad=False)
+    with pytest.raises(UnsupportedModelError, match=where + "meta") as refusal:
+        supported(model)
+    assert REFUSALS["offloaded"].reason in str(refusal.value)
+
+
+def test_weights_that_come_and_go_are_refused():
+    model = tiny_model("qwen2")
+    add_hook(model.lm_head, Hook(torch.device("cpu"), offload=True))
+    with pytest.raises(UnsupportedModelError, match="device_map put them whole") as refusal:
+        supported(model)
+    assert REFUSALS["offloaded"].reason in str(refusal.value)
+
+
+def test_a_hook_over_a_forward_of_its_own_is_a_foreign_patch():
+    model = tiny_model("qwen2")
+    block = model.model.layers[0]
+    add_hook(block, Hook(torch.device("cpu")))
+    assert supported(model)
+    del block.forward, block._old_forward
+    block.forward = lambda *args, **kwargs: None
+    add_hook(block, Hook(torch.device("cpu")))
+    with pytest.raises(UnsupportedModelError, match="block 0 has a forward of its own instance"):
         supported(model)
 
 

@@ -33,6 +33,7 @@ class _Layer:
     stored: np.ndarray
     frequencies: np.ndarray
     half: bool
+    start: int
 
     def scores(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores over repeated keys, and the absolute values of their terms."""
@@ -99,6 +100,8 @@ def _layer(shared: Arrays, tensors: Arrays, variant: int, layer: int) -> _Layer:
         stored=stored,
         frequencies=shared[f"{layer}.frequencies"],
         half=bool(shared[f"{layer}.half"][0]),
+        # Records of before latent attention have no start.
+        start=int(shared.get(f"{layer}.start", [0])[0]),
     )
 
 
@@ -205,10 +208,11 @@ def _angles(layer: _Layer, row: PositionalEdit) -> np.ndarray:
 
 
 def _planes(layer: _Layer) -> tuple[slice, slice]:
-    planes = len(layer.frequencies)
+    planes, start = len(layer.frequencies), layer.start
+    end = start + 2 * planes
     if layer.half:
-        return slice(0, planes), slice(planes, 2 * planes)
-    return slice(0, 2 * planes, 2), slice(1, 2 * planes, 2)
+        return slice(start, start + planes), slice(start + planes, end)
+    return slice(start, end, 2), slice(start + 1, end, 2)
 
 
 def _demonstrations(spans: np.ndarray) -> np.ndarray:

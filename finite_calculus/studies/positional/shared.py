@@ -20,4 +20,5 @@ def layer_constants(instrument: Instrument, layers: Sequence[int]) -> dict[str, 
             half = probed.rotary.layout == "half"
             tensors[f"{layer}.frequencies"] = probed.rotary.frequencies.double()
             tensors[f"{layer}.half"] = torch.tensor([half])
+            tensors[f"{layer}.start"] = torch.tensor([probed.rotary.start])
     return tensors

@@ -245,11 +245,9 @@ def _turned_sizes(rotary: Rotary, sizes: Tensor) -> Tensor:
     """Absolute terms of turned vectors: in a plane both coordinates enter both."""
     if rotary.planes == 0:
         return sizes
-    first, second = split_planes(rotary, sizes)
-    turned, mixed = sizes.clone(), first + second
-    width = 2 * rotary.planes
-    if rotary.layout == "half":
-        turned[..., :width] = torch.cat([mixed, mixed], -1)
-    else:
-        turned[..., :width] = mixed.repeat_interleave(2, -1)
+    turned = sizes.clone()
+    first, second = split_planes(rotary, turned)
+    mixed = first + second
+    first.copy_(mixed)
+    second.copy_(mixed)
     return turned

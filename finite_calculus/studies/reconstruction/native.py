@@ -107,8 +107,8 @@ def _run(prompt: PreparedPrompt, layer: LayerCapture, tokens: Sequence[int]) -> 
 def _layer(
     layer: LayerCapture, call: AttentionCall, rows: dict[str, Tensor], row: int
 ) -> LayerCapture:
-    own = layer.with_last_token(
-        call.query[row, :, -1].cpu(), call.key[row, :, -1].cpu(), call.value[row, :, -1].cpu()
+    own = layer.with_last_tokens(
+        call.query[row, :, -1].cpu(), call.key[row, :, -1:].cpu(), call.value[row, :, -1:].cpu()
     )
     return replace(
         own,

@@ -54,5 +54,6 @@ def layer_constants(instrument: Instrument, layers: Sequence[int]) -> dict[str, 
         if probed.rotary is not None:
             named["frequencies"] = probed.rotary.frequencies.double()
             named["half"] = torch.tensor([probed.rotary.layout == "half"])
+            named["start"] = torch.tensor([probed.rotary.start])
         tensors |= {f"{number}.{k}": t.cpu() for k, t in named.items() if t is not None}
     return tensors

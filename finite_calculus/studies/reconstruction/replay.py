@@ -110,10 +110,13 @@ def _features(
         angles = -position * constants["frequencies"]
         planes = len(angles)
         half = bool(constants["half"][0])
+        # Records of before latent attention have no start.
+        start = int(constants["start"][0]) if "start" in constants else 0
+        end = start + 2 * planes
         first, second = (
-            (slice(0, planes), slice(planes, 2 * planes))
+            (slice(start, start + planes), slice(start + planes, end))
             if half
-            else (slice(0, 2 * planes, 2), slice(1, 2 * planes, 2))
+            else (slice(start, end, 2), slice(start + 1, end, 2))
         )
         turned, sizes = keys.copy(), np.abs(keys)
         cosine, sine = np.cos(angles), np.sin(angles)

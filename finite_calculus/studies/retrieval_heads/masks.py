@@ -12,7 +12,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from finite_calculus.models.edits.key_shift import third
-from finite_calculus.rotary import Band, Rotary
+from finite_calculus.rotary import Band, Rotary, split_planes
 
 BANDS = ("fast", "middle", "slow", "random", "all")
 Heads = Sequence[Sequence[int]]
@@ -33,12 +33,10 @@ def band_planes(rotary: Rotary, band: str, seed: Sequence[int]) -> Band:
 
 def coordinates(rotary: Rotary, planes: Band) -> Bool[Tensor, " width"]:
     """The coordinates of a head that belong to some planes."""
-    chosen = torch.zeros(rotary.head_width, dtype=torch.bool)
-    if rotary.layout == "half":
-        chosen[: 2 * rotary.planes] = torch.cat([planes, planes])
-    else:
-        chosen[: 2 * rotary.planes] = planes.repeat_interleave(2)
-    return chosen
+    chosen = torch.zeros(rotary.head_width)
+    for place in split_planes(rotary, chosen):
+        place.copy_(planes)
+    return chosen.bool()
 
 
 def heads_by_layer(heads: Heads) -> Mapping[int, list[int]]:

@@ -54,6 +54,12 @@ ROTARY = [
         "`layout` … 'half' or 'interleaved' … got 'paired'",
     ),
     Refusal(
+        "planes without room",
+        lambda: fc.Rotary(draw(3), 7, start=2),
+        VALUE,
+        "`start` … room for 3 planes in 7 coordinates … got 2",
+    ),
+    Refusal(
         "infinite frequency",
         lambda: fc.Rotary(holding(INF, 3), 6),
         VALUE,
