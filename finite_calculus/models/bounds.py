@@ -4,9 +4,13 @@ The computation is followed stage by stage on exact values: scores, softmax, mix
 Each rounding is charged half a last place of the number that it rounds, in the precision in which that is
 stored or summed (`finite_calculus.models.precision`). Sums are charged for the orders that
 probes revealed (`finite_calculus.models.kernels`), for every order where none is known, and every elementary
-function its budget. Two bounds come out: a sure one, which adds all roundings up, and a probable one, which
-adds their squares and is exceeded with probability `DOUBT` per number if roundings are independent and
-centred. A breach of the first is an error; one of the second is a warning.
+function its budget. Of q·k, whose factors are known to the last bit, the sums themselves are formed again in
+these orders (`finite_calculus.models.score_products`): what they make of y is then a number, and everything
+after them is bounded from there.
+
+Two bounds come out: a sure one, which adds all roundings up, and a probable one, which adds their squares and
+is exceeded with probability `DOUBT` per number if roundings are independent and centred. A breach of the
+first is an error; one of the second is a warning.
 
 Where the executed y is known, its residual is measured in float64 and carried through W_o exactly, so that
 only the projection is left to be bounded: the error of a write is then what its y brings, which is held to
@@ -20,21 +24,21 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from finite_calculus.models.kernels import Kernels
-from finite_calculus.models.layer import (
-    LayerBank,
-    LayerCapture,
-    by_groups_of,
-    head_products,
-    repeat_groups,
-)
+from finite_calculus.models.layer import LayerBank, LayerCapture, head_products
 from finite_calculus.models.precision import FLOAT32
 from finite_calculus.models.query_bounds import (
     query_error as query_error,
     rotation_error as rotation_error,
+)
+from finite_calculus.models.score_products import (
+    MOST_TERMS,
+    Products,
+    edited_products,
+    score_products,
 )
 from finite_calculus.models.sinks import null_sink
 from finite_calculus.models.softcap import capped
@@ -52,8 +56,6 @@ from finite_calculus.rounding import ULPS
 # torch's vectorised softmax may use a faster exponential (2 ulp) and multiply by a reciprocal.
 _EXPONENTIAL = 3.0 * 2 * UNIT
 _QUOTIENT = 3.0 * UNIT
-# Terms of one layer's products beyond which no order is followed: they would have to be held in memory.
-_MOST_TERMS = 2**25
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +72,15 @@ class LocalError:
 class Stages:
     """Roundings of one readout: of y, of its projection, and what y's own residual brings to the write.
 
-    `carried` is (ŷ − y)W_o with the measured residual of the executed ŷ, cut off at the sure bound of y so
-    that a wrong y excuses no write; `likely` is cut off at the probable one. `products` are the roundings of
-    q·k in every head, which an edit of other keys shares; `readout` is the exact one.
+    `products` are q·k as the kernels formed them, which an edit of other keys shares, and `known` is what
+    they alone make of y, minus y; `output` are all other roundings. `carried` is (ŷ − y)W_o with the measured
+    residual of the executed ŷ, cut off at the sure bound of y so that a wrong y excuses no write; `likely` is
+    cut off at the probable one. `readout` is the exact one.
     """
 
     readout: Readout
-    products: Spread
+    products: Products
+    known: Float[Tensor, "heads value_width"]
     output: Spread
     projection: Spread
     carried: Float[Tensor, " model"]
@@ -98,27 +102,31 @@ def local_error(
         stages = readout_stages(layer, bank, kernels=kernels, executed=executed)
         write = stages.carried.abs() + stages.projection.sure
         probable = stages.likely.abs() + stages.projection.probable
-        return LocalError(stages.output.sure, write, stages.output.probable, probable)
+        known, output = stages.known.abs(), stages.output
+        return LocalError(known + output.sure, write, known + output.probable, probable)
     bank = layer.bank() if bank is None else bank
-    products = _product_spread(layer, bank, kernels)
-    y, rest, common = _output_spread(layer, bank, layer.readout(bank), kernels, products)
-    output = rest + common
-    weight = layer.output_projection.double().abs()
+    known, y, output = _unmeasured(layer, bank, kernels)
+    weight = layer.output_projection.double()
+    through = torch.einsum("hv,hvm->m", known, weight).abs()
     # The errors of one head's entries share its probabilities; those of different heads are independent.
-    heads = torch.einsum("hv,hvm->hm", output.square.sqrt(), weight)
-    carried = Spread(torch.einsum("hv,hvm->m", output.sure, weight), heads.square().sum(0))
+    heads = torch.einsum("hv,hvm->hm", output.square.sqrt(), weight.abs())
+    carried = Spread(torch.einsum("hv,hvm->m", output.sure, weight.abs()), heads.square().sum(0))
     write = carried + _projection_spread(layer, y, kernels, errors=output.sure)
-    return LocalError(output.sure, write.sure, output.probable, write.probable)
+    known = known.abs()
+    return LocalError(
+        known + output.sure,
+        through + write.sure,
+        known + output.probable,
+        through + write.probable,
+    )
 
 
 def output_error(
     layer: LayerCapture, bank: LayerBank | None = None, *, kernels: Kernels | None = None
 ) -> Float[Tensor, "heads value_width"]:
     """Sure bound on |y_native − y| alone."""
-    bank = layer.bank() if bank is None else bank
-    products = _product_spread(layer, bank, kernels)
-    _, rest, common = _output_spread(layer, bank, layer.readout(bank), kernels, products)
-    return (rest + common).sure
+    known, _, output = _unmeasured(layer, layer.bank() if bank is None else bank, kernels)
+    return known.abs() + output.sure
 
 
 def write_error(
@@ -136,7 +144,10 @@ def log_weight_error(
     Not counted is what storing p with fewer digits costs (`stored_weight_error`).
     """
     bank = layer.bank() if bank is None else bank
-    scores = _score_spread(layer, bank, _product_spread(layer, bank, kernels))
+    products = score_products(layer, bank, kernels)
+    exact = head_products(bank.query.double(), bank.keys.double())
+    known = Spread.of((products.values - exact).abs())
+    scores = _score_spread(layer, bank, Products(exact, products.spread + known))
     exponent = _exponent_spread(layer, layer.readout(bank), scores).sure
     return exponent - math.log1p(-_EXPONENTIAL) - math.log1p(-_QUOTIENT)
 
@@ -162,36 +173,45 @@ def readout_stages(
     """
     bank = layer.bank() if bank is None else bank
     if unedited is None or not torch.equal(bank.query, layer.query):
-        products = _product_spread(layer, bank, kernels)
+        products = score_products(layer, bank, kernels)
     else:
-        products = _edited_products(layer, bank, kernels, unedited.products)
+        products = edited_products(layer, bank, kernels, unedited.products)
     readout = layer.readout(bank)
-    y, rest, common = _output_spread(layer, bank, readout, kernels, products)
-    residual, weight = executed.double() - y, layer.output_projection.double()
+    y, rest, common = _output_spread(layer, bank, kernels, products)
+    known, residual = y - readout.output, executed.double() - y
     output = rest + _measured(common, residual, y, rest)
+    sure = known + residual.clamp(-output.sure, output.sure)
+    likely = known + residual.clamp(-output.probable, output.probable)
+    weight = layer.output_projection.double()
     return Stages(
         readout,
         products,
+        known,
         output,
         _projection_spread(layer, executed.double(), kernels),
-        torch.einsum("hv,hvm->m", residual.clamp(-output.sure, output.sure), weight),
-        torch.einsum("hv,hvm->m", residual.clamp(-output.probable, output.probable), weight),
+        torch.einsum("hv,hvm->m", sure, weight),
+        torch.einsum("hv,hvm->m", likely, weight),
     )
 
 
+def _unmeasured(
+    layer: LayerCapture, bank: LayerBank, kernels: Kernels | None
+) -> tuple[Tensor, Tensor, Spread]:
+    """What the products alone make of y, minus y; their y; and all other roundings of a y not seen."""
+    y, rest, common = _output_spread(layer, bank, kernels, score_products(layer, bank, kernels))
+    return y - layer.readout(bank).output, y, rest + common
+
+
 def _output_spread(
-    layer: LayerCapture,
-    bank: LayerBank,
-    readout: Readout,
-    kernels: Kernels | None,
-    products: Spread,
+    layer: LayerCapture, bank: LayerBank, kernels: Kernels | None, products: Products
 ) -> tuple[Tensor, Spread, Spread]:
-    """y in float64, and the roundings of its native computation: what scales all of a head's y last.
+    """y of these products, in float64, and all roundings after them: what scales all of a head's y last.
 
     With weights p(1 + ρ) in place of p, y moves by Σpρ(v − y)/Σp(1 + ρ), exactly, and Σp(1 + ρ) ≥ Σp·e^{−η}
     if no exponent is off by more than η. A rounded sum of weights scales y, each quotient moves its own term,
     as does storing it with fewer digits, and the mixture adds its own.
     """
+    readout = layer.readout(bank, products=products.values)
     exponent = _exponent_spread(layer, readout, _score_spread(layer, bank, products))
     relative = _weight_spread(exponent)
     attended = readout.attended.unsqueeze(-1)
@@ -248,10 +268,10 @@ def _known(spread: Spread) -> Spread:
     )
 
 
-def _score_spread(layer: LayerCapture, bank: LayerBank, spread: Spread) -> Spread:
-    """Roundings of cap(q·k·c) + bias in every head, for each key, from those of q·k."""
+def _score_spread(layer: LayerCapture, bank: LayerBank, products: Products) -> Spread:
+    """Roundings of cap(q·k·c) + bias in every head, for each key, with those of q·k that are not known."""
     query, keys, precision = bank.query.double(), bank.keys.double(), layer.precision
-    raw = head_products(query, keys)
+    raw, spread = products.values, products.spread
     moved = (bank.query - layer.query).double().abs()
     if bool(moved.any()):
         # An edit of the query is added to the row's own: three roundings of q and one of the increment.
@@ -279,42 +299,6 @@ def _score_spread(layer: LayerCapture, bank: LayerBank, spread: Spread) -> Sprea
         # The softmax of a float64 model takes float32.
         spread = spread + Spread.of(half_place(biased, precision.coarsest))
     return spread
-
-
-def _edited_products(
-    layer: LayerCapture, bank: LayerBank, kernels: Kernels | None, own: Spread
-) -> Spread:
-    """Roundings of q·k of a bank whose query is the layer's `own`: new only where keys are."""
-    keys = by_groups_of(bank.keys, layer.keys)
-    edited = (bank.keys != keys).any(-1).any(0).nonzero().squeeze(-1)
-    part = _product_spread(layer, bank, kernels, columns=edited)
-    return Spread(
-        own.sure.index_copy(-1, edited, part.sure), own.square.index_copy(-1, edited, part.square)
-    )
-
-
-def _product_spread(
-    layer: LayerCapture,
-    bank: LayerBank,
-    kernels: Kernels | None,
-    *,
-    columns: Int[Tensor, " columns"] | None = None,
-) -> Spread:
-    """Roundings of q·k in every head, for each key or for those of some columns."""
-    query, keys = bank.query.double(), bank.keys.double()
-    heads, groups = query.shape[0], keys.shape[0]
-    count, width = keys.shape[1:]
-    orders = None
-    if kernels is not None and heads * count * width <= _MOST_TERMS:
-        edited = columns is not None
-        orders = kernels.score_orders(heads, groups, count, width, edited=edited)
-    keys = keys if columns is None else keys[:, columns]
-    if orders is None:
-        squares = head_products(query.square(), keys.square())
-        precision, total = layer.precision, head_products(query.abs(), keys.abs())
-        spread = any_order_spread(total, squares, width, precision)
-        return stored(spread, head_products(query, keys), precision)
-    return sum_spread(query.unsqueeze(1) * repeat_groups(keys, heads), orders)
 
 
 def _exponent_spread(layer: LayerCapture, readout: Readout, scores: Spread) -> Spread:
@@ -351,7 +335,7 @@ def _mixture_spread(
     (heads, _, width), (groups, keys, _) = terms.shape, bank.values.shape
     grown, off = terms.abs() * (1 + drift), (drift * terms.abs()).sum(-2)
     orders = None
-    if kernels is not None and terms.numel() <= _MOST_TERMS and keys > 1:
+    if kernels is not None and terms.numel() <= MOST_TERMS and keys > 1:
         orders = kernels.mixture_orders(heads, groups, keys, width)
     if orders is None or kernels is None:
         precision, total = layer.precision, grown.sum(-2)
@@ -401,7 +385,7 @@ def _projection_spread(
         terms = torch.cat([terms, layer.output_bias.double().unsqueeze(-1)], -1)
         off = None if off is None else torch.nn.functional.pad(off, (0, 1))
     orders = None
-    if kernels is not None and terms.numel() <= _MOST_TERMS:
+    if kernels is not None and terms.numel() <= MOST_TERMS:
         outputs, inputs = weight.shape
         orders = kernels.write_orders(inputs, outputs, bias=layer.output_bias is not None)
     if orders is not None:

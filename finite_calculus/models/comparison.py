@@ -26,8 +26,9 @@ _ROUNDED = ("query", "keys", "values")
 class Agreement:
     """One change in float64, as executed and as predicted, and what may lie between the two.
 
-    `rounding` are the roundings that are bounded a priori; `carried` is what residuals measured at earlier
-    stages bring, cut off at their sure bounds, and `likely` the same cut off at their probable ones.
+    `rounding` are the roundings that are bounded a priori; `carried` is what those bring that are known:
+    products replayed in their order, and residuals measured at earlier stages, cut off at their sure bounds.
+    `likely` is the same cut off at their probable ones.
     """
 
     executed: Float[Tensor, "*shape"]
@@ -73,8 +74,9 @@ class LocalComparison:
 def compare_locally(edits: Edits, outcome: Outcome) -> LocalComparison:
     """Compare an outcome with the exact prediction from its own row, which shares every input with it.
 
-    The bounds add the roundings of the edited and of the control readout; those of the write know the
-    executed y of both, whose residuals are carried through the projection.
+    The bounds add the roundings of the edited and of the control readout, except those of q·k: where their
+    orders are known, what they do to the change of y is computed, so that what both rows share counts once.
+    Those of the write know the executed y of both, whose residuals are carried through the projection.
     """
     return next(compare_all([edits], [outcome]))
 
@@ -93,14 +95,14 @@ def compare_all(
             layer, bank, kernels=outcome.kernels, executed=outcome.output, unedited=before
         )
         write = outcome.write.double() - outcome.control_write.double()
-        nothing = torch.zeros_like(response)
+        known = after.known - before.known
         yield LocalComparison(
             Agreement(
                 outcome.response,
                 response,
                 before.output + after.output,
-                nothing,
-                nothing,
+                known,
+                known,
             ),
             Agreement(
                 write,

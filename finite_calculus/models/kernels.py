@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from finite_calculus.models.session import AttentionCall
-from finite_calculus.models.sum_order import FACTOR, Order, reveal_orders
+from finite_calculus.models.sum_order import Order
+from finite_calculus.models.sum_probe import FACTOR, reveal_orders
 
 Orders = frozenset[Order]
 # Limits of what is probed: multiplications of one product, of all probes (seconds), terms of a sum.

@@ -140,19 +140,36 @@ class LayerCapture:
         names = ("query", "keys", "values", "sinks", "output_projection", "gradient_write")
         return replace(self, **_wide(self, names, wrap))
 
-    def scores(self, bank: LayerBank | None = None) -> Float[Tensor, "heads keys"]:
-        """Scores s = cap(q̃·k̃·scaling) + bias in float64, before the attended set is applied."""
-        bank = self.bank() if bank is None else bank
-        raw = head_products(bank.query.double(), bank.keys.double()) * self.scaling
-        return capped(raw, self.softcap) + bank.bias.double()
+    def scores(
+        self,
+        bank: LayerBank | None = None,
+        *,
+        products: Float[Tensor, "heads keys"] | None = None,
+    ) -> Float[Tensor, "heads keys"]:
+        """Scores s = cap(q̃·k̃·scaling) + bias in float64, before the attended set is applied.
 
-    def readout(self, bank: LayerBank | None = None) -> Readout:
-        """The float64 readout over the heads as batch; a sink is a last key with value zero."""
+        `products` are q̃·k̃ as somebody rounded them, in place of the exact ones.
+        """
+        bank = self.bank() if bank is None else bank
+        if products is None:
+            products = head_products(bank.query.double(), bank.keys.double())
+        return capped(products * self.scaling, self.softcap) + bank.bias.double()
+
+    def readout(
+        self,
+        bank: LayerBank | None = None,
+        *,
+        products: Float[Tensor, "heads keys"] | None = None,
+    ) -> Readout:
+        """The float64 readout over the heads as batch; a sink is a last key with value zero.
+
+        `products` as for `scores`.
+        """
         bank = self.bank() if bank is None else bank
         values = repeat_groups(bank.values.double(), self.heads)
         attended = self.attended & ~bank.removed & (bank.bias > self.precision.removing)
         return freeze(
-            sink_scores(self.scores(bank), self.sinks),
+            sink_scores(self.scores(bank, products=products), self.sinks),
             null_sink(values, self.sinks, dim=-2),
             mask=sink_mask(attended, self.sinks),
         )

@@ -1,17 +1,11 @@
-"""In which order a sum of n terms is formed, revealed by probing, and what its roundings may add up to.
+"""In which order a sum of n terms is formed, and what its roundings may add up to.
 
-A float32 product of matrices sums in an order that no document states: in blocks, in lanes, by kernels that
-depend on shape, layout and alignment. It is revealed by numbers that swallow others (Xie, Gao, Wang and Xue,
-"Revealing Floating-Point Accumulation Orders in Software/Hardware Implementations", USENIX ATC 2025): with
-M at term i, −M at term j and 1 elsewhere, exactly those ones survive that are added after i and j met.
-Whether a product is rounded before it is added shows where it loses a digit and the rest of it is cancelled.
-A probe that does not answer like a binary tree gives no order, and then every order has to be allowed for.
-
-Orders are revealed of float32 kernels. Sums of half precision add exact products in float32 and are then
-rounded once (`finite_calculus.models.precision`): that rounding is larger than what their order may change.
+Orders are those of float32 kernels, which probes reveal (`finite_calculus.models.sum_probe`). Sums of half
+precision add exact products in float32 and are then rounded once (`finite_calculus.models.precision`): that
+rounding is larger than what their order may change.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, sqrt
@@ -25,13 +19,6 @@ from finite_calculus.models.precision import FLOAT32, FLOAT64, Precision
 
 # A chain: the first item plus the second, plus the third, …; an item is a term or a chain of its own.
 Chain: TypeAlias = tuple["int | Chain", ...]
-# Larger than any count of ones times the last place of float32, and far from overflow.
-_SWALLOWS = 2.0**60
-# The right factor of every probe: 3(2²³ + 1) has one digit more than float32, which a rounding takes.
-FACTOR = 3.0
-_LONG, _SHORT = 2.0**23 + 1, -(2.0**23)
-# Kernels that take more orders than this at one shape are not followed.
-_MOST_ORDERS = 16
 UNIT = FLOAT32.unit
 # A probable bound may be exceeded with this probability, by one number whose roundings are independent and
 # centred: λ√Σr² with 2·e^{−λ²/2} of it, by Hoeffding's inequality.
@@ -109,79 +96,6 @@ class Order:
         return tuple(levels)
 
 
-def reveal_orders(sums: Callable[[Tensor], Tensor], terms: int) -> frozenset[Order] | None:
-    """The orders in which `sums` adds; None if its answers are not those of trees, or of too many.
-
-    `sums` takes left factors (probes, terms) in float32 and returns Σ left·`FACTOR` at each place of its
-    output, (probes, places). Places may differ: the edges of a matrix have kernels of their own.
-    """
-    orders: set[Order] = set()
-    waiting: Tensor | None = None
-    while waiting is None or bool(waiting.any()):
-        prober = _Prober(sums, terms, 0 if waiting is None else int(waiting.int().argmax()))
-        chain = prober.chain(range(terms))
-        if chain is None or len(orders) == _MOST_ORDERS:
-            return None
-        orders.add(Order(chain, prober.rounded(chain)))
-        alike = prober.alike
-        if alike is None:
-            break
-        waiting = ~alike if waiting is None else waiting & ~alike
-    return frozenset(orders)
-
-
-@dataclass(eq=False)
-class _Prober:
-    """Reveals the order of one place, and notes at which places the answers were the same."""
-
-    sums: Callable[[Tensor], Tensor]
-    terms: int
-    place: int
-    alike: Tensor | None = None
-
-    def chain(self, members: Sequence[int]) -> Chain | None:
-        """The members of a subtree in the order in which they join its first one."""
-        if len(members) == 1:
-            return tuple(members)
-        first, others = members[0], members[1:]
-        meetings = self._meetings(first, others)
-        items: list[int | Chain] = [first]
-        covered = 1
-        for size in sorted(set(meetings)):
-            group = [other for other, met in zip(others, meetings, strict=True) if met == size]
-            covered += len(group)
-            part = self.chain(group)
-            if part is None or size != covered:
-                return None
-            items.append(part[0] if len(part) == 1 else part)
-        return tuple(items)
-
-    def rounded(self, chain: Chain) -> tuple[int, ...]:
-        """Terms whose products are not fused with the addition that they enter by."""
-        pairs = list(_joins(chain))
-        if not pairs:
-            return tuple(range(self.terms))
-        patterns = torch.zeros(len(pairs), self.terms)
-        numbers, (earlier, later) = torch.arange(len(pairs)), torch.tensor(pairs).mT
-        patterns[numbers, earlier], patterns[numbers, later] = _SHORT, _LONG
-        fused = later[self._answers(patterns) == FACTOR]
-        return tuple(sorted(set(range(self.terms)) - set(fused.tolist())))
-
-    def _meetings(self, first: int, others: Sequence[int]) -> list[float]:
-        """How many terms lie under the node where `first` meets each of the others."""
-        patterns = torch.ones(len(others), self.terms)
-        patterns[:, first] = _SWALLOWS
-        patterns[torch.arange(len(others)), torch.tensor(others)] = -_SWALLOWS
-        return (self.terms - self._answers(patterns) / FACTOR).tolist()
-
-    def _answers(self, patterns: Tensor) -> Tensor:
-        answers = self.sums(patterns).double()
-        own = answers[:, self.place]
-        alike = (answers == own.unsqueeze(-1)).all(0)
-        self.alike = alike if self.alike is None else self.alike & alike
-        return own
-
-
 def _list_chains(chain: Chain, groups: dict[tuple[int, int], list[Chain]]) -> int:
     """Put a chain and those inside it into `groups` by height and length; returns its height."""
     heights = [_list_chains(item, groups) for item in chain if isinstance(item, tuple)]
@@ -192,21 +106,6 @@ def _list_chains(chain: Chain, groups: dict[tuple[int, int], list[Chain]]) -> in
 
 def _count_terms(chain: Chain) -> int:
     return sum(_count_terms(item) if isinstance(item, tuple) else 1 for item in chain)
-
-
-def _first_term(chain: Chain) -> int:
-    first = chain[0]
-    return _first_term(first) if isinstance(first, tuple) else first
-
-
-def _joins(chain: Chain) -> Iterator[tuple[int, int]]:
-    """Each term that joins a chain, after the chain's first term."""
-    for item in chain:
-        if isinstance(item, tuple):
-            yield from _joins(item)
-    for item in chain[1:]:
-        if not isinstance(item, tuple):
-            yield _first_term(chain), item
 
 
 def sum_spread(
