@@ -151,3 +151,15 @@ def test_a_quick_run_measures_the_rows_it_is_asked_for(tmp_path: Path):
     assert all(list(row) == KEYS and row["ours_ms"] > 0 for row in records)
     assert all(row["ratio"] == pytest.approx(row["other_ms"] / row["ours_ms"]) for row in records)
     assert "ours beside others" in process.stdout
+
+
+def test_simulated_workers_lose_and_double_nothing(tmp_path):
+    words = ["--units", "60", "--missing", "40", "--workers", "24", "--place", str(tmp_path)]
+    words += ["--save", str(tmp_path / "record.json")]
+    command = [sys.executable, "-m", "bench.coordinator", *words]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    (run,) = json.loads((tmp_path / "record.json").read_text())["runs"]
+    assert (run["lost"], run["doubled"]) == (0, 0)
+    assert run["counts"]["committed"] == 40
+    assert run["counts"]["nodes lost"] > 0

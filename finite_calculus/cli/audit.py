@@ -2,9 +2,10 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from finite_calculus.cli.app import app
@@ -12,6 +13,9 @@ from finite_calculus.cli.display import Stages, console
 from finite_calculus.cli.guide import PROOFS
 from finite_calculus.cli.options import MOST_CASES, MOST_PROCESSES, Quiet
 from finite_calculus.cli.outputs import save_json, writable, writable_folder
+
+if TYPE_CHECKING:
+    from proofs.numeric.checks import CheckResult
 
 # Where the records of this repository are.
 _RECORDS = Path("results/audit")
@@ -38,6 +42,14 @@ def audit(
         typer.Option(
             help="Directory for the records; finished ones are not repeated.",
             callback=writable_folder,
+        ),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DIRECTORY",
+            help="Write the records of a finished `finite-calculus run audit` to --out, and stop.",
         ),
     ] = None,
     replay: Annotated[
@@ -87,6 +99,8 @@ def audit(
         raise typer.Exit(_stale(out or _RECORDS, json_file))
     if replay is not None:
         raise typer.Exit(_replay(replay, out or _RECORDS))
+    if run is not None and out is None:
+        raise typer.BadParameter(f"--from {run} needs --out, the folder of the records.")
     if exhaustive:
         raise typer.Exit(_exhaustive(function, jobs, out, quiet))
     if dtype not in (None, "float64", "float32"):
@@ -97,17 +111,28 @@ def audit(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     terminal = console()
+    if run is not None and out is not None:
+        from finite_calculus.cli.audit_runs import merge_run
+        from finite_calculus.cli.stops import or_stop
+
+        _tell(terminal, or_stop(lambda: merge_run(run, out)), quiet)
     with Stages(terminal, quiet) as report:
         given = {"cases": _count(cases), "seed": seed, "jobs": jobs, "out": out}
         try:
             outcomes = list(auditing.audit(names, dtypes, **given, progress=report))
         except RecordsError as error:
             raise typer.BadParameter(str(error)) from None
+    _tell(terminal, outcomes, quiet)
+
+
+def _tell(terminal: Console, outcomes: "list[CheckResult]", quiet: bool) -> NoReturn:
+    """Show what was found and end: with 1 if an error exceeded its bound or digits were lost."""
     if not quiet:
         terminal.print(_audit_table(outcomes))
     tallies = [outcome.tally for outcome in outcomes]
     print(
-        f"{sum(tally.cases for tally in tallies)} cases of {len(names)} checks: "
+        f"{sum(tally.cases for tally in tallies)} cases of "
+        f"{len({tally.function for tally in tallies})} checks: "
         f"{sum(tally.violations for tally in tallies)} violations; largest error over bound "
         f"{max(tally.worst_over_bound for tally in tallies):.3f}; "
         f"{sum(outcome.unstable for outcome in outcomes)} unstable"

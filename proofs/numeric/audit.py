@@ -25,7 +25,7 @@ from proofs.numeric.sources import fingerprint
 from proofs.numeric.stability import Stability, allowed_bits
 
 # Cases of one piece of work: enough to pay for its start, few enough for a steady progress bar.
-_PIECE, _SAMPLE = 4 * BATCH, 24 * stability.BATCH
+PIECE, SAMPLE = 4 * BATCH, 24 * stability.BATCH
 # One case in so many is held against the problem, and no fewer than one piece.
 _EVERY = 64
 
@@ -48,6 +48,19 @@ def selected(function: str | None) -> list[str]:
             f"`function` must be a checked function; got {function!r}. Known: {choices}."
         )
     return names
+
+
+def sampled(cases: int) -> int:
+    """How many cases are held against the problem where so many are held to their bounds."""
+    return max(SAMPLE, cases // _EVERY)
+
+
+def measured_piece(
+    name: str, dtype: str, seed: int, cases: int, *, digits: bool = False
+) -> Tally | Stability:
+    """The tally of some cases from a seed on, or with `digits` what they lose against the problem."""
+    piece = _Piece(name, dtype, seed, cases)
+    return _sample_piece(piece) if digits else _tally_piece(piece)
 
 
 def audit(
@@ -113,17 +126,17 @@ class _Work(Generic[Result]):
 
 def _tallying(name: str, dtype: str, cases: int, seed: int) -> _Work[Tally]:
     settings = {"cases": cases, "seed": seed, "sources": sources(name)}
-    pieces = _pieces(name, dtype, settings, size=_PIECE, batch=BATCH)
+    pieces = _pieces(name, dtype, settings, size=PIECE, batch=BATCH)
     return _Work(settings, Tally(name, dtype), _tally_piece, pieces)
 
 
 def _sampling(name: str, dtype: str, cases: int, seed: int) -> _Work[Stability]:
     settings = {
-        "cases": max(_SAMPLE, cases // _EVERY),
+        "cases": sampled(cases),
         "seed": seed,
         "sources": sources(name, stability.sample),
     }
-    pieces = _pieces(name, dtype, settings, size=_SAMPLE, batch=stability.BATCH)
+    pieces = _pieces(name, dtype, settings, size=SAMPLE, batch=stability.BATCH)
     return _Work(settings, Stability(allowed_bits(dtype)), _sample_piece, pieces)
 
 
