@@ -42,6 +42,17 @@ MOST_WORDS = 3_000
 PIECES = [*':.,-=#"0179٣é\0 ', "odds", "bits", "delete", "fast", "value"]
 PIECES += ["99999999999", "1e999", "nan", "inf", "-1"]
 WORDS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+AMOUNTS = st.sampled_from(["0", "1", "7", "2.5", "-16", "1e999", "nan", "inf", "1e-320", ""])
+PLACES = st.sampled_from(["0", "3", "19", "5,7-9", "9-1", "20", "0-999999999", '"of"', "", "-1"])
+# Of the forms that are asked for, with parts that mostly fit.
+EDITS = WORDS | st.tuples(
+    st.sampled_from(["odds", "bits", "delete", "fast", "slow", "value", "silence"]),
+    st.tuples(PLACES, st.sampled_from(["", ".4", ".0,2", ".x"])).map("".join),
+    PLACES,
+    AMOUNTS,
+).map(lambda parts: ":".join(part for part in parts if part))
+RATIOS = WORDS | st.tuples(PLACES, PLACES, AMOUNTS).map(lambda parts: "{}:{}={}".format(*parts))
+LISTS = WORDS | st.lists(PLACES, max_size=3).map(",".join)
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
@@ -79,21 +90,21 @@ def attempt(
         words = str(refusal)
         if not 0 < len(words) < MOST_WORDS:
             raise EndlessRefusalError(f"a refusal of {len(words)} characters") from refusal
-        return f"{type(refusal).__name__}: {_kind(words)}"
+        return f"{type(refusal).__name__}: {_kind(words.replace(str(folder), ''))}"
     return ""
 
 
 def _kind(words: str) -> str:
-    """The beginning of a message without what came: names in quotes, numbers, hashes."""
+    """The beginning of a message without what came: names in quotes, numbers, hashes, places."""
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|[0-9a-f]{12,}|\d+(\.\d+)?|[^\x20-\x7e]", "…", words)
     return " ".join(plain.split())[:60]
 
 
-def fields(*names: str) -> st.SearchStrategy[bytes]:
+def nearly(*names: str) -> st.SearchStrategy[bytes]:
     """JSON with some of these fields, of any kind, or bytes that are nearly JSON."""
-    nearly = st.dictionaries(st.sampled_from(names), PLAIN, max_size=len(names)).map(json.dumps)
-    cut = nearly.map(lambda text: text[: len(text) // 2])
-    return (nearly | cut | st.just("[" * 2_000)).map(str.encode)
+    some = st.dictionaries(st.sampled_from(names), PLAIN, max_size=len(names)).map(json.dumps)
+    cut = some.map(lambda text: text[: len(text) // 2])
+    return (some | cut | st.just("[" * 2_000)).map(str.encode)
 
 
 NUMBERS = [b"\0", b"\xff", b"\xff" * 8, b"\0" * 8, b"\x7f" + b"\xff" * 3, b"1"]
@@ -138,13 +149,12 @@ def file(read: Callable[[Path], object], name: str = "file") -> Callable[[Any, P
     return written
 
 
-def bytes_of(
-    inputs: st.SearchStrategy[bytes],
-    read: Callable[[Path], object],
-    refuses: type[Exception] = ValueError,
+def json_of(
+    names: str, read: Callable[[Path], object], refuses: type[Exception] = ValueError
 ) -> Target:
-    """A target that reads files, as they are drawn."""
-    return Target(inputs, file(read), refuses, file(read), lambda: b"{}")
+    """A target that reads JSON with fields of these names."""
+    fields, whole = names.split(), json.dumps(dict.fromkeys(names.split(), "A")).encode()
+    return Target(nearly(*fields), file(read), refuses, file(read), lambda: whole)
 
 
 def mutated(
@@ -287,11 +297,13 @@ JOINT = st.sampled_from(
     ["layers", "kind", "query_heads", "scale", "rotary", "margin", "baseline", "model"]
 )
 TARGETS: dict[str, Target] = {
-    "edits": Target(WORDS, lambda text, _: parse_edit(text, 20, find=lambda _: (1,))),
-    "tokens and layers": Target(WORDS, _number),
-    "ratios": Target(WORDS, _request),
+    "edits": Target(EDITS, lambda text, _: parse_edit(text, 20, find=lambda _: (1,))),
+    "tokens and layers": Target(LISTS, _number),
+    "ratios": Target(RATIOS, _request),
     "families (--odds)": Target(
-        WORDS, lambda text, _: strengths(text, None), typer.BadParameter
+        WORDS | st.lists(AMOUNTS, max_size=3).map(",".join),
+        lambda text, _: strengths(text, None),
+        typer.BadParameter,
     ),
     "settings of studies": Target(
         st.tuples(
@@ -300,23 +312,16 @@ TARGETS: dict[str, Target] = {
         ),
         _settings,
     ),
-    "prompt files": bytes_of(
-        fields("prompt", "answer", "versus", "name", "edits", "surprise"), read_prompts
+    "prompt files": json_of("prompt answer versus name edits surprise", read_prompts),
+    "cases to repair": json_of("message reply chat target functions inputs checks", read_case),
+    "configurations": json_of(
+        "model_type auto_map quantization_config", read_config, CheckpointError
     ),
-    "cases to repair": bytes_of(
-        fields("message", "reply", "chat", "target", "functions", "inputs", "checks"), read_case
+    "weight indices": json_of("weight_map metadata", parts_of, CheckpointError),
+    "runs and plans": json_of(
+        "study fingerprint identity started units stage manifest", _run_or_plan
     ),
-    "configurations": bytes_of(
-        fields("model_type", "auto_map", "quantization_config"), read_config, CheckpointError
-    ),
-    "weight indices": bytes_of(fields("weight_map", "metadata"), parts_of, CheckpointError),
-    "runs and plans": bytes_of(
-        fields("study", "fingerprint", "identity", "started", "units", "stage", "manifest"),
-        _run_or_plan,
-    ),
-    "seals": bytes_of(
-        fields("unit", "fingerprint", "sha256", "dropped", "weights", "seconds"), _seal
-    ),
+    "seals": json_of("unit fingerprint sha256 dropped weights seconds", _seal),
     "tables": mutated(table, read_bounded),
     "tensors of a replay": mutated(
         tensors, lambda path: _load(path.parent), name="captures.safetensors"
