@@ -21,7 +21,7 @@ from finite_calculus.checkpoints.status import packaged_directory
 
 ROOT = Path(__file__).parents[1]
 MODEL = "smollm2-135m-instruct"
-PEER = Peer("kvpress", "kvpress>=0.5,<0.6", "kvpress_methods")
+PEER = Peer("kvpress", "kvpress>=0.5,<0.6", "kvpress_methods", needs=("jaxtyping",))
 
 
 def main() -> int:

@@ -45,11 +45,15 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Peer:
-    """What pip is asked for, None for this project's own environment, and the script that is run."""
+    """What pip is asked for, None for this project's own environment, and the script that is run.
+
+    `needs` is what the script takes from this repository needs besides.
+    """
 
     name: str
     requirement: str | None
     script: str
+    needs: tuple[str, ...] = ()
 
 
 PEERS = (
@@ -153,7 +157,7 @@ def environment(peer: Peer, keep: Path) -> Path:
         return Path(sys.executable)
     # The same torch for all, so that ratios differ by what the libraries do.
     torch = importlib.metadata.version("torch").split("+")[0]
-    requirements = [f"torch=={torch}", peer.requirement]
+    requirements = [f"torch=={torch}", peer.requirement, *peer.needs]
     where = keep.resolve() / peer.name
     python = where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     ready = where / ".ready"

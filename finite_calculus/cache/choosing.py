@@ -25,7 +25,7 @@ from finite_calculus.cache.window import QueryWindow
 class Search:
     """How hard to look.
 
-    A block holds one of `parts` of the candidates that fit: 48 unless given, fewer beyond 2,730 keys.
+    A block holds one of `parts` of the candidates that fit: 16 unless given, fewer beyond 8,192 keys.
     Exchanges put back a quarter of what was evicted, then an eighth and so on: 3 unless given, none beyond
     4,096 keys.
     """
@@ -41,7 +41,7 @@ class Search:
 
     def of(self, keys: int) -> tuple[int, int]:
         """Parts and exchanges for so many keys."""
-        parts = min(48, max(4, (1 << 17) // keys)) if self.parts is None else self.parts
+        parts = min(16, max(4, (1 << 17) // keys)) if self.parts is None else self.parts
         exchanges = 3 * (keys <= 1 << 12) if self.exchanges is None else self.exchanges
         return parts, exchanges
 
@@ -142,23 +142,24 @@ class Chooser:
     def _fill(self, budget: float) -> None:
         """Evict as long as a single entry fits; every state that is left behind is within the budget.
 
-        Between two looks at all candidates only the best of them are evaluated again.
+        Between two looks at all candidates only the best of them are evaluated again. After a block that was
+        too large the next is at most twice what was left of it.
         """
+        most = self.window.length
         while True:
-            units, figures = self._candidates()
-            fits = int((figures <= budget).sum())
-            if not fits:
+            pool, figures = _best(*self._candidates())
+            if not int((figures <= budget).sum()):
                 return
-            pool, figures = _best(units, figures, max(_POOL, 4 * fits // self.parts))
             while fits := int((figures <= budget).sum()):
-                block = pool[: max(1, fits // self.parts)]
+                block = pool[: min(most, max(1, fits // self.parts))]
                 self._turn(block)
                 while len(block) > 1 and self.trials.figure > budget:
                     half = len(block) // 2
                     self._turn(block[half:])
                     block = block[:half]
-                left = pool[len(block) :]
-                pool, figures = _best(left, self._figures(left), len(left))
+                most = 2 * len(block)
+                left = pool[len(block) :][: max(_POOL, 2 * most)]
+                pool, figures = _best(left, self._figures(left))
 
     def _filling(self, budget: float) -> Callable[[], object]:
         return lambda: self._fill(budget)
@@ -216,7 +217,7 @@ class Chooser:
         self.trials.place([row.nonzero().squeeze(-1) for row in gone])
 
 
-def _best(units: Tensor, figures: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """So many units of the smallest figures, in their order."""
-    order = figures.argsort(stable=True)[:count]
+def _best(units: Tensor, figures: Tensor) -> tuple[Tensor, Tensor]:
+    """Units in the order of their figures, the smallest first."""
+    order = figures.argsort(stable=True)
     return units[order], figures[order]

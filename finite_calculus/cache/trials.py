@@ -1,9 +1,10 @@
 """What each further eviction would do, all candidates at once, beside everything that is evicted already.
 
-Deleting G from a head changes its readout by Δy = Σ_G p(y − v)/(1 − α) (eq:groupdeletion), so the write of a
-set is Δo = Σ_h N_h/r_h with N_h = Σ_G p(y_h − v)W_h and r_h the weight that remains. With v W_h at hand for
-every key and head, Δo of G and one entry more costs heads × model for each candidate. This is for choosing:
-it works in float32 and subtracts from r. What is reported of a choice comes from `QueryWindow.changes`.
+Deleting G from a head changes its readout by δ = Σ_G p(y − v)/r (eq:groupdeletion), where r is the weight that
+remains, and the write by Δ = Σ_h δ_h W_h. One entry more adds Σ_h c_h (y_h + δ_h − v_h)W_h with c = p/(r − p), so
+the square of the norm is a form in c. Products of an entry's own values through W never change and are made
+once; the others cost heads² × width for a candidate, whatever the model's width. This is for choosing: it
+subtracts from r and squares, in float64. What is reported of a choice comes from `QueryWindow.changes`.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from finite_calculus.cache.window import QueryWindow
+from finite_calculus.margin import project
+from finite_calculus.models.layer import repeat_groups
 
 Scope = Literal["token", "group", "head"]
 Over = Literal["worst", "mean"]
-# Numbers in one chunk of trial writes, queries × candidates × model.
+# Numbers that one chunk of candidates may take.
 _CHUNK = 1 << 22
 # Below this weight a head has next to nothing left, and the difference that it comes from no digits.
 _LEAST = 1e-12
@@ -61,24 +64,21 @@ class Trials:
     ) -> None:
         self.window, self.measure = window, measure
         self.blocks = head_blocks(window, scope)
-        # Rows of `pulls`: only candidates have one.
-        self.row = candidates.cumsum(0) - 1
         self.probs = window.probs()
-        weight = window.output_projection.double()
-        output = torch.einsum(
-            "qgmk,gkw->qgmw",
-            self.probs.unflatten(1, (window.groups, window.members)),
-            window.values.double(),
-        ).flatten(1, 2)
-        # Values are measured from the last query's output, so that a large common part costs no digits.
-        centre = output[-1]
-        from_centre = window.values[:, candidates].double().repeat_interleave(window.members, 0)
-        from_centre = from_centre - centre.unsqueeze(1)
-        self.bases = _bases(weight, len(self.blocks))
-        own = [self._inside(b, weight[heads].float()) for b, heads in enumerate(self.blocks)]
-        self.pulls = torch.einsum("hkw,hwr->khr", from_centre.float(), torch.cat(own))
-        self.pulls = self.pulls.contiguous()
-        self.outputs = torch.einsum("qhw,hwm->qhm", output - centre, weight).float()
+        self.weight = window.output_projection.double()
+        values = window.values.double()
+        outputs = torch.einsum("qgmk,gkw->qgmw", self._by_group(self.probs), values)
+        # Values are measured from the last query's outputs, so that a large common part costs no digits.
+        centre = outputs[-1].mean(1)
+        self.values = values - centre.unsqueeze(1)
+        self.outputs = (outputs - centre.unsqueeze(1)).flatten(1, 2)
+        # Rows of `products`: only candidates have one.
+        self.row = candidates.cumsum(0) - 1
+        self.through = [_through(self.weight[heads]) for heads in self.blocks]
+        self.products = [
+            _products(self._values(block, candidates), through)
+            for block, through in enumerate(self.through)
+        ]
         self.gone = torch.zeros(len(self.blocks), window.length, dtype=torch.bool)
         # The weight of a head's sink, which always stays.
         self.sunk = (1 - self.probs.sum(-1)).clamp(min=0.0) * (window.sinks is not None)
@@ -99,12 +99,12 @@ class Trials:
     def turn(self, block: int, columns: Int[Tensor, " some"]) -> None:
         """Let entries change sides: kept ones are evicted, evicted ones come back."""
         heads = self.blocks[block]
-        sign = torch.where(self.gone[block, columns], -1.0, 1.0)
-        moved = self.probs[:, heads, columns].float() * sign
+        moved = self.probs[:, heads, columns] * self._signs(block, columns)
         self.gone[block, columns] ^= True
-        drawn = torch.einsum("qhk,khr->qhr", moved, self.pulls[self.row[columns], heads])
+        values = self._values(block, columns)
+        drawn = moved.unflatten(1, (len(values), -1)) @ values
         kept = moved.sum(-1, keepdim=True) * self.outputs[:, heads]
-        self.numerators[:, heads] += kept - self._outside(block, drawn)
+        self.numerators[:, heads] += kept - drawn.flatten(1, 2)
         self.rest = self._weights()
 
     def figures(self, block: int, columns: Int[Tensor, " some"]) -> Float[Tensor, " some"]:
@@ -113,78 +113,67 @@ class Trials:
         Infinite where a head that attends to something would be left with nothing.
         """
         if not len(columns):
-            return torch.empty(0)
+            return torch.empty(0, dtype=torch.float64)
+        heads, write = self.blocks[block], self._write()
+        now = self.outputs[:, heads] + self._shifts()[:, heads]
+        # What Δ and every head's present output meet in every head's values, Δ in the first row.
+        met = torch.einsum("qaw,awbx->bqax", now, self.through[block])
+        first = torch.einsum("qm,bwm->bqw", write, self.weight[heads])
+        met = torch.cat([first.unsqueeze(2), met], 2)
+        own = torch.einsum("bqax,qbx->bqa", met, now)
+        own[:, :, 0] *= 2
+        some = max(1, _CHUNK // own.numel())
+        parts = [self._squares(block, met, own, part) for part in columns.split(some)]
+        squares = torch.cat(parts, -1) + write.square().sum(-1, keepdim=True)
+        return self.measure.of(squares.clamp(min=0.0).sqrt())
+
+    def _squares(self, block: int, met: Tensor, own: Tensor, columns: Tensor) -> Tensor:
+        """What each entry adds to ‖Δ‖², (queries, columns)."""
         heads = self.blocks[block]
-        base = self._write() - self._write(heads)
-        some = max(1, _CHUNK // max(1, base.numel()))
-        parts = [self._figures(block, base, part, self.gone[block]) for part in columns.split(some)]
-        return torch.cat(parts)
-
-    def pulled(self, columns: Int[Tensor, " some"]) -> Float[Tensor, "some heads model"]:
-        """v W_h of some keys, from the centre."""
-        pulls = self.pulls[self.row[columns]]
-        return torch.cat([self._outside(b, pulls[:, h]) for b, h in enumerate(self.blocks)], 1)
-
-    def _inside(self, block: int, vectors: Tensor) -> Tensor:
-        """Vectors of the model's width in the basis of a block, if there are bases."""
-        return vectors if self.bases is None else vectors @ self.bases[block]
-
-    def _outside(self, block: int, vectors: Tensor) -> Tensor:
-        """Vectors in the basis of a block in the model's width."""
-        return vectors if self.bases is None else vectors @ self.bases[block].mT
-
-    def _figures(self, block: int, base: Tensor, columns: Tensor, gone: Tensor) -> Tensor:
-        """Figures of some columns; where they lie close together their neighbours come along, uncopied."""
-        first, last = int(columns[0]), int(columns[-1]) + 1
-        rows = self.row[columns]
-        near = last - first <= 2 * len(columns) and int(rows[-1] - rows[0]) == last - 1 - first
-        if not near or bool((columns.diff() < 0).any()):
-            pulls = self.pulls[rows, self.blocks[block]]
-            return self.measure.of(self._trial(block, base, columns, pulls, gone[columns]))
-        every = torch.arange(first, last)
-        pulls = self.pulls[int(rows[0]) : int(rows[-1]) + 1, self.blocks[block]]
-        figures = self.measure.of(self._trial(block, base, every, pulls, gone[first:last]))
-        return figures[columns - first]
-
-    def _trial(
-        self, block: int, base: Tensor, columns: Tensor, pulls: Tensor, back: Tensor
-    ) -> Tensor:
-        """Norms of the trial writes, (queries, columns), in the space that the block's heads write into."""
-        heads, inside = self.blocks[block], self._inside(block, base)
-        beyond = (base - self._outside(block, inside)).square().sum(-1)
-        sign = torch.where(back, -1.0, 1.0).double()
-        moved = self.probs[:, heads, columns] * sign
+        moved = self.probs[:, heads, columns] * self._signs(block, columns)
         rest = self.rest[:, heads].unsqueeze(-1) - moved
         empty = (rest <= _LEAST) & (moved > 0)
-        inverse = torch.where(empty, 0.0, 1 / rest.clamp(min=_LEAST)).float()
-        weight = inverse * moved.float()
-        shared = torch.cat([inverse, weight], 1).mT
-        vectors = torch.cat([self.numerators[:, heads], self.outputs[:, heads]], 1)
-        vectors = self._inside(block, vectors)
-        write = torch.bmm(shared, vectors) + inside.unsqueeze(1)
-        own = torch.bmm(weight.permute(2, 0, 1).contiguous(), pulls)
-        norms = (write - own.transpose(0, 1)).square().sum(-1).add(beyond.unsqueeze(1)).sqrt()
-        return norms.masked_fill(empty.any(1), torch.inf)
+        ratio = moved / rest.clamp(min=_LEAST)
+        values = self._values(block, columns)
+        rows = met.reshape(len(values), -1, met.shape[-1])
+        start = own.reshape(len(values), -1, 1)
+        form = torch.baddbmm(start, rows, values.mT, alpha=-2).reshape(*own.shape, len(columns))
+        form[:, :, 1:] += self.products[block][..., self.row[columns]].unsqueeze(1)
+        added = form[:, :, 0] + (form[:, :, 1:] * ratio).sum(2)
+        squares = (added.transpose(0, 1) * ratio).sum(1)
+        return squares.masked_fill(empty.any(1), torch.inf)
 
-    def _write(self, heads: slice = slice(None)) -> Tensor:
-        """Δo of the present set through some heads, (queries, model)."""
-        inverse = 1 / self.rest[:, heads].clamp(min=_LEAST).float()
-        return (self.numerators[:, heads] * inverse.unsqueeze(-1)).sum(1)
+    def _values(self, block: int, columns: Tensor) -> Tensor:
+        """Values of some keys in the groups that a block's heads read, (groups, some, width)."""
+        heads, members = self.blocks[block], self.window.members
+        return self.values[heads.start // members : -(-heads.stop // members)][:, columns]
+
+    def _signs(self, block: int, columns: Tensor) -> Tensor:
+        """−1 for an entry that is evicted and would come back."""
+        return torch.where(self.gone[block, columns], -1.0, 1.0).double()
+
+    def _by_group(self, heads: Tensor) -> Tensor:
+        return heads.unflatten(1, (self.window.groups, self.window.members))
+
+    def _shifts(self) -> Tensor:
+        """δ of the present set, (queries, heads, width)."""
+        return self.numerators / self.rest.clamp(min=_LEAST).unsqueeze(-1)
+
+    def _write(self) -> Tensor:
+        """Δ of the present set, (queries, model)."""
+        return project(self._shifts(), self.weight)
 
     def _weights(self) -> Tensor:
         """What remains of each head's weight, summed over what remains."""
-        return torch.where(self._lost(), 0.0, self.probs).sum(-1) + self.sunk
-
-    def _lost(self) -> Tensor:
-        """The present set as every head sees it."""
-        return self.gone.repeat_interleave(self.window.heads // len(self.blocks), 0)
+        size = self.window.heads // len(self.blocks)
+        lost = self.gone.repeat_interleave(size, 0)
+        return torch.where(lost, 0.0, self.probs).sum(-1) + self.sunk
 
 
 def each_prefix(trials: Trials, order: Sequence[tuple[int, int]]) -> Float[Tensor, " prefixes"]:
     """The figure of every prefix of an order of evictions, the empty one first, in a single pass.
 
-    Numerators are summed over what is evicted and weights over what remains, both in float64, so that
-    neither cancels.
+    Numerators are summed over what is evicted and weights over what remains, so that neither cancels.
     """
     queries, heads, _ = trials.outputs.shape
     figures = [trials.measure.of(torch.zeros(queries, 1, dtype=torch.float64))]
@@ -199,23 +188,38 @@ def each_prefix(trials: Trials, order: Sequence[tuple[int, int]]) -> Float[Tenso
     gone[blocks, columns] = True
     kept = torch.where(gone.repeat_interleave(size, 0), 0.0, trials.probs).sum(-1) + trials.sunk
     rest = lost.flip(-1).cumsum(-1).flip(-1) + kept.unsqueeze(-1) - lost
-    outputs = trials.outputs.double()
-    numerator = torch.zeros_like(outputs)
-    for part in torch.arange(len(order)).split(max(1, _CHUNK // outputs.numel())):
-        pulls = trials.pulled(columns[part]).double().transpose(0, 1)
-        steps = lost[..., part].unsqueeze(-1) * (outputs.unsqueeze(2) - pulls)
+    numerator = torch.zeros_like(trials.outputs)
+    some = max(1, _CHUNK // (queries * trials.weight.numel()) * trials.outputs.shape[-1])
+    for part in torch.arange(len(order)).split(some):
+        values = repeat_groups(trials.values[:, columns[part]], heads)
+        steps = lost[..., part].unsqueeze(-1) * (trials.outputs.unsqueeze(2) - values)
         sums = steps.cumsum(2) + numerator.unsqueeze(2)
         empty = rest[..., part] <= _LEAST
-        writes = (sums / rest[..., part].clamp(min=_LEAST).unsqueeze(-1)).sum(1)
-        norms = torch.linalg.vector_norm(writes, dim=-1).masked_fill(empty.any(1), torch.inf)
-        figures.append(trials.measure.of(norms))
+        shifts = sums / rest[..., part].clamp(min=_LEAST).unsqueeze(-1)
+        norms = torch.linalg.vector_norm(project(shifts.movedim(1, 2), trials.weight), dim=-1)
+        figures.append(trials.measure.of(norms.masked_fill(empty.any(1), torch.inf)))
         numerator = sums[:, :, -1]
     return torch.cat(figures)
 
 
-def _bases(
-    weight: Float[Tensor, "heads width model"], blocks: int
-) -> Float[Tensor, "blocks model rank"] | None:
-    """An orthonormal basis of what each block's heads can write, if that is less than the model's width."""
-    rows = weight.unflatten(0, (blocks, -1)).flatten(1, 2)
-    return torch.linalg.qr(rows.mT).Q.float() if rows.shape[1] < rows.shape[2] else None
+def _through(weight: Float[Tensor, "heads width model"]) -> Float[Tensor, "heads width heads width"]:
+    """W_a W_bᵀ of all pairs of heads."""
+    rows = weight.flatten(0, 1)
+    return (rows @ rows.mT).unflatten(1, weight.shape[:2]).unflatten(0, weight.shape[:2])
+
+
+def _products(
+    values: Float[Tensor, "groups keys width"], through: Float[Tensor, "heads width heads width"]
+) -> Float[Tensor, "heads heads keys"]:
+    """⟨v_a W_a, v_b W_b⟩ of every key for all pairs of heads."""
+    heads = through.shape[0]
+    every = repeat_groups(values, heads)
+    products = values.new_empty(heads, heads, values.shape[1])
+    some = max(1, _CHUNK // through[0].numel() * values.shape[-1])
+    for part in torch.arange(values.shape[1]).split(some):
+        here = every[:, part]
+        for head in range(heads):
+            reached = torch.einsum("kw,wbx->bkx", here[head], through[head, :, head:])
+            products[head, head:, part] = (reached * here[head:]).sum(-1)
+            products[head:, head, part] = products[head, head:, part]
+    return products
