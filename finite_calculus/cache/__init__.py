@@ -11,6 +11,7 @@ from finite_calculus.cache.allotting import (
 )
 from finite_calculus.cache.benefits import (
     entry_benefits as entry_benefits,
+    entry_changes as entry_changes,
     reading as reading,
     relative_errors as relative_errors,
 )

@@ -3,8 +3,12 @@
 Two states of one layer's cache, what is read now and what could be, are held to the writes of the original
 (eq:repairbenefit). Each entry of a group is changed alone, the others as they are read now;
 benefits of several entries do not add up, so that whoever changes many must ask again.
+
+A benefit is ‖Δ_j o‖² and a term between Δ_j o and the other entries' errors. For the window's queries both
+count. For queries to come that term is another one; if those errors are independent, ‖Δ_j o‖² is expected.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -32,6 +36,30 @@ def entry_benefits(
     `better`. All three windows differ in keys and values alone.
     """
     error, sizes = now.writes() - original.writes(), original.sizes()
+    total = torch.zeros(now.groups, now.length, dtype=torch.float64)
+    for rows, change in _changes(now, better):
+        apart = error[rows].unsqueeze(1).expand(-1, now.groups, -1)
+        benefit = fc.restoration_benefit(apart, change)
+        total += (benefit / sizes[rows, None, None] ** 2).sum(0)
+    return total / now.count
+
+
+def entry_changes(
+    original: QueryWindow, now: QueryWindow, better: QueryWindow
+) -> Float[Tensor, "groups keys"]:
+    """‖Δ_j o‖²/‖o‖² as in `entry_benefits`: how far entry j alone moves the writes, whichever way.
+
+    To choose what to restore for queries to come; measured beside the benefit in docs/cache.md.
+    """
+    sizes = original.sizes()
+    total = torch.zeros(now.groups, now.length, dtype=torch.float64)
+    for rows, change in _changes(now, better):
+        total += (change.square().sum(-1) / sizes[rows, None, None] ** 2).sum(0)
+    return total / now.count
+
+
+def _changes(now: QueryWindow, better: QueryWindow) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some queries, and their (queries, groups, keys, model) responses to each entry alone."""
     mask, scores = now.head_mask(), now.scores()
     score_delta = (better.scores() - scores).masked_fill(~mask, 0.0)
     # A key that a query does not attend to weighs nothing for it: exp(−UNSEEN) is zero.
@@ -41,7 +69,6 @@ def entry_benefits(
     weight = now.output_projection.double().unflatten(0, (now.groups, now.members))
     singles = torch.arange(now.length).unsqueeze(-1)
     some = max(1, _CHUNK // values.numel())
-    total = torch.zeros(now.groups, now.length, dtype=torch.float64)
     for rows in torch.arange(now.count).split(some):
         readout = fc.freeze(
             sink_scores(scores[rows], now.sinks),
@@ -50,11 +77,7 @@ def entry_benefits(
         delta = score_delta[rows].unsqueeze(-1)
         response = fc.prepare(readout, singles).response(delta, value_delta.unsqueeze(-2))
         grouped = response.unflatten(1, (now.groups, now.members))
-        change = torch.einsum("qgmkw,gmwd->qgkd", grouped, weight)
-        apart = error[rows].unsqueeze(1).expand(-1, now.groups, -1)
-        benefit = fc.restoration_benefit(apart, change)
-        total += (benefit / sizes[rows, None, None] ** 2).sum(0)
-    return total / now.count
+        yield rows, torch.einsum("qgmkw,gmwd->qgkd", grouped, weight)
 
 
 def relative_errors(original: QueryWindow, now: QueryWindow) -> Float[Tensor, " queries"]:

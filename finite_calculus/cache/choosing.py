@@ -25,29 +25,32 @@ from finite_calculus.cache.window import QueryWindow
 class Search:
     """How hard to look.
 
-    A block holds one of `parts` of the candidates that fit: 16 unless given, fewer beyond 8,192 keys.
-    Exchanges put back a quarter of what was evicted, then an eighth and so on: 3 unless given, none beyond
-    4,096 keys.
+    A block holds one of `parts` of the candidates that fit, or of the entries that have still to go, but
+    `least` entries if there are as many. Exchanges put back a quarter of what was evicted, then an eighth and
+    so on. Unless given, within a budget there are 16 parts (fewer beyond 8,192 keys) and 3 exchanges (none
+    beyond 4,096 keys); for a number of entries 8 parts and no exchange: more parts do more for the same time.
     """
 
     parts: int | None = None
     exchanges: int | None = None
+    least: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("parts", 1), ("exchanges", 0)):
+        for name, least in (("parts", 1), ("exchanges", 0), ("least", 1)):
             number = getattr(self, name)
             if number is not None and number < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {number}.")
 
-    def of(self, keys: int) -> tuple[int, int]:
-        """Parts and exchanges for so many keys."""
-        parts = min(16, max(4, (1 << 17) // keys)) if self.parts is None else self.parts
-        exchanges = 3 * (keys <= 1 << 12) if self.exchanges is None else self.exchanges
-        return parts, exchanges
+    def of(self, keys: int, *, counted: bool) -> tuple[int, int]:
+        """Parts and exchanges for so many keys, to evict a number of entries or within a budget."""
+        parts = min(8 if counted else 16, max(4, (1 << 17) // keys))
+        exchanges = 3 if keys <= 1 << 12 and not counted else 0
+        return (
+            parts if self.parts is None else self.parts,
+            exchanges if self.exchanges is None else self.exchanges,
+        )
 
 
-# To evict a number of entries, at least so many looks go by while the rest of them shrinks by a factor of e.
-_PARTS = 4
 # Between two looks at all candidates, so many of the best ones are evaluated again.
 _POOL = 1 << 10
 # One entry at a time, each the one that leaves the smallest figure.
@@ -80,9 +83,7 @@ class Chooser:
         search: Search | None = None,
     ) -> None:
         sizes = window.sizes() if relative else torch.ones(window.count, dtype=torch.float64)
-        search = Search() if search is None else search
-        self.window = window
-        self.parts, self.exchanges = search.of(window.length)
+        self.window, self.search = window, Search() if search is None else search
         self.measure = Measure(over, sizes)
         groups = [heads.start // window.members for heads in head_blocks(window, scope)]
         self.allowed = allowed[groups]
@@ -91,15 +92,16 @@ class Chooser:
     def within(self, budget: float) -> Choice:
         """As large a set as the search comes upon whose figure is at most `budget`."""
         allowance = budget
+        _, exchanges = self.search.of(self.window.length, counted=False)
         while True:
             self._place(torch.zeros_like(self.trials.gone))
             self._fill(allowance)
-            for number in range(self.exchanges):
+            for number in range(exchanges):
                 self._exchange(number, range(len(self.trials.blocks)), self._filling(allowance))
             choice = self._choice()
             if choice.figure <= budget:
                 return choice
-            # The search rounds in float32: what it holds to be within may be beyond in the last digits.
+            # The search rounds: what it holds to be within may be beyond in the last digits.
             allowance = allowance * (1 - 1e-5) if allowance > budget * 0.5 else 0.0
 
     def best(self, count: int) -> Choice:
@@ -110,7 +112,8 @@ class Chooser:
     def select(self, count: int) -> None:
         """Leave such a set in `trials`, without the core's evaluation of it."""
         self.order(count)
-        for number in range(self.exchanges):
+        _, exchanges = self.search.of(self.window.length, counted=True)
+        for number in range(exchanges):
             for block in range(len(self.trials.blocks)):
                 self._exchange(number, [block], lambda: self._take(count))
 
@@ -145,13 +148,14 @@ class Chooser:
         Between two looks at all candidates only the best of them are evaluated again. After a block that was
         too large the next is at most twice what was left of it.
         """
-        most = self.window.length
+        parts, _ = self.search.of(self.window.length, counted=False)
+        least, most = self.search.least, self.window.length
         while True:
             pool, figures = _best(*self._candidates())
             if not int((figures <= budget).sum()):
                 return
             while fits := int((figures <= budget).sum()):
-                block = pool[: min(most, max(1, fits // self.parts))]
+                block = pool[: min(most, max(least, fits // parts))]
                 self._turn(block)
                 while len(block) > 1 and self.trials.figure > budget:
                     half = len(block) // 2
@@ -179,9 +183,9 @@ class Chooser:
     def _take(self, count: int) -> list[tuple[int, int]]:
         """Evict until every block has lost `count` entries; the order in which they went."""
         order: list[tuple[int, int]] = []
-        parts = max(_PARTS, self.parts // 6)
+        parts, _ = self.search.of(self.window.length, counted=True)
         while (rest := count - int(self.trials.gone.sum(-1).min())) > 0:
-            step = max(1, rest // parts)
+            step = max(self.search.least, rest // parts)
             taken = []
             for block, gone in enumerate(self.trials.gone.clone()):
                 columns = (self.allowed[block] & ~gone).nonzero().squeeze(-1)
@@ -203,10 +207,10 @@ class Chooser:
         return units, self._figures(units)
 
     def _figures(self, units: Tensor) -> Tensor:
-        figures = torch.empty(len(units))
+        figures = torch.empty(len(units), dtype=torch.float64)
         for block in units[:, 0].unique().tolist():
             here = units[:, 0] == block
-            figures[here] = self.trials.figures(block, units[here, 1]).float()
+            figures[here] = self.trials.figures(block, units[here, 1])
         return figures
 
     def _turn(self, units: Tensor) -> None:

@@ -7,7 +7,7 @@ former queries, a gradient through the whole model), the docstring says what sta
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -165,7 +165,8 @@ class WriteDistortion(Method):
 
     `over` takes the worst or the mean of ‖Δo‖/‖o‖. `shared` spreads one total over the layers by marginal
     distortion; else every layer keeps the same number. With `shortlist`, only so many times as many
-    entries as have to go are looked at, those with the smallest bound on what they add.
+    entries as have to go are looked at, those with the smallest bound on what they add. What has come since
+    the last plan, `every` tokens, goes in one block.
     """
 
     queries: int = 16
@@ -205,7 +206,8 @@ class WriteDistortion(Method):
         return self._kept(self._chooser(window, kept), go)
 
     def _chooser(self, window: QueryWindow, kept: Tensor) -> Chooser:
-        return Chooser(window, ~kept, scope=self.scope, over=self.over, search=self.search)
+        search = replace(self.search, least=max(self.search.least, self.every))
+        return Chooser(window, ~kept, scope=self.scope, over=self.over, search=search)
 
     def _kept(self, chooser: Chooser, count: int) -> Kept:
         window, blocks = chooser.window, len(chooser.trials.blocks)

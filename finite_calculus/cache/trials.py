@@ -1,10 +1,11 @@
 """What each further eviction would do, all candidates at once, beside everything that is evicted already.
 
-Deleting G from a head changes its readout by δ = Σ_G p(y − v)/r (eq:groupdeletion), where r is the weight that
-remains, and the write by Δ = Σ_h δ_h W_h. One entry more adds Σ_h c_h (y_h + δ_h − v_h)W_h with c = p/(r − p), so
-the square of the norm is a form in c. Products of an entry's own values through W never change and are made
-once; the others cost heads² × width for a candidate, whatever the model's width. This is for choosing: it
-subtracts from r and squares, in float64. What is reported of a choice comes from `QueryWindow.changes`.
+Deleting G from a head changes its readout by δ = Σ_G p(y − v)/r (eq:groupdeletion), where r is the weight
+that remains, and the write by Δ = Σ_h δ_h W_h. One entry more adds Σ_h c_h (y_h + δ_h − v_h)W_h with
+c = p/(r − p), so that the square of the norm is a form in c. Products of an entry's own values through W
+never change and are made once; the others cost heads² × width for a candidate, whatever the model's width.
+This is for choosing: it subtracts from r and squares, in float64. What is reported of a choice comes from
+`QueryWindow.changes`.
 """
 
 from collections.abc import Sequence
@@ -202,7 +203,9 @@ def each_prefix(trials: Trials, order: Sequence[tuple[int, int]]) -> Float[Tenso
     return torch.cat(figures)
 
 
-def _through(weight: Float[Tensor, "heads width model"]) -> Float[Tensor, "heads width heads width"]:
+def _through(
+    weight: Float[Tensor, "heads width model"],
+) -> Float[Tensor, "heads width heads width"]:
     """W_a W_bᵀ of all pairs of heads."""
     rows = weight.flatten(0, 1)
     return (rows @ rows.mT).unflatten(1, weight.shape[:2]).unflatten(0, weight.shape[:2])

@@ -6,6 +6,7 @@ them. Heads stay heads: keys and values are kept in their physical groups and ar
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -97,6 +98,10 @@ class QueryWindow:
 
     def probs(self) -> Float[Tensor, "queries heads keys"]:
         """Attention in float64; with a sink a head's probabilities add up to less than one."""
+        return self._probs
+
+    @cached_property
+    def _probs(self) -> Float[Tensor, "queries heads keys"]:
         scores = self.scores().masked_fill(~self.head_mask(), -torch.inf)
         return sink_scores(scores, self.sinks).softmax(-1)[..., : self.length]
 

@@ -15,6 +15,7 @@ from finite_calculus.cache import (
     altered_caches,
     cache_error,
     entry_benefits,
+    entry_changes,
     generate_from,
     named_transform,
     reading,
@@ -37,7 +38,7 @@ def test_benefits_are_the_differences_of_squared_errors(sinks) -> None:
     """Against the definition: the write with one entry read otherwise, from softmax over attended keys."""
     window = drawn_window(sinks=sinks, keys=7)
     now, nothing = rounded(window, 3), torch.zeros(4, 7, dtype=torch.bool)
-    benefits = entry_benefits(window, now, window)
+    benefits, changes = (of(window, now, window) for of in (entry_benefits, entry_changes))
     size = window.sizes()
     before = (written(now, nothing) - written(window, nothing)).norm(dim=-1)
     for group in range(2):
@@ -53,6 +54,10 @@ def test_benefits_are_the_differences_of_squared_errors(sinks) -> None:
             # ‖e‖² errs by twice ‖e‖ times what a write errs by, for either of two errors.
             slack = 4 * (rounding(now).norm(dim=-1) * (before + after) / size**2).max().item()
             assert abs(float(benefits[group, key]) - wanted) <= slack
+            moved = (written(one, nothing) - written(now, nothing)).norm(dim=-1)
+            wanted = ((moved / size) ** 2).mean().item()
+            slack = 4 * (rounding(now).norm(dim=-1) * moved / size**2).max().item()
+            assert abs(float(changes[group, key]) - wanted) <= slack
     assert float(benefits.abs().max()) > 1e-6
 
 
