@@ -273,7 +273,7 @@ def foreign_entries(path: Path, record: RunRecord, plans: list[StagePlan]) -> li
     wrong = [
         f"{UNITS}/{name}: foreign; this run has no such unit"
         for name in sorted(entries(path))
-        if (unit_of_part(name) or name) not in units or not is_folder(path / UNITS / name)
+        if (unit_of_part(name) or name) not in units or _is_no_folder(path / UNITS / name)
     ]
     if (path / WEIGHTS).exists() or (path / WEIGHTS).is_symlink():
         wrong += problems(path / WEIGHTS, record.fingerprint)
@@ -281,6 +281,11 @@ def foreign_entries(path: Path, record: RunRecord, plans: list[StagePlan]) -> li
     return wrong + [
         f"{name}: foreign; it is a link" for name in links if (path / name).is_symlink()
     ]
+
+
+def _is_no_folder(path: Path) -> bool:
+    """Whether something is there that is no folder; a commit may have ended meanwhile, and be gone."""
+    return not is_folder(path) and os.path.lexists(path)
 
 
 def require_sound(wrong: list[str]) -> None:

@@ -146,6 +146,8 @@ def parts_of(target: Path) -> list[Path]:
 def discard_part(part: Path) -> None:
     """Remove what an interrupted commit left; a file that no commit writes is foreign and stays."""
     if not is_folder(part):
+        if not os.path.lexists(part):
+            return  # it was finished, or removed, meanwhile
         raise StoreError(
             f"{part.name} must be the folder of an interrupted commit; it is a file or a link. "
             f"Move it away and run again."

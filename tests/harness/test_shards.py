@@ -166,3 +166,25 @@ def test_a_joiner_verifies_no_more_units_than_it_is_told_and_forgets_none(
         assert len(survey.problems) == (5 if most is None else most)
         assert len(survey.done) == 5 - len(survey.problems)
         assert survey.missing == ("unit-5",)
+
+
+def test_a_commit_that_ends_while_somebody_looks_is_not_foreign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever joins a busy run lists an unfinished commit, which is renamed before it is looked at."""
+    part = tmp_path / "run" / "units" / "unit-0.0123456789abcdef.part"
+    part.mkdir(parents=True)
+    record = directory.RunRecord(study="toy", fingerprint="f", identity={}, started="")
+    plan = directory.StagePlan(stage="test", units=("unit-0",), manifest={})
+    listed = directory.entries
+
+    def late(path: Path) -> set[str]:
+        names = listed(path)
+        if part.exists():
+            part.rename(part.with_name("unit-0"))
+        return names
+
+    monkeypatch.setattr(directory, "entries", late)
+    assert directory.foreign_entries(tmp_path / "run", record, [plan]) == []
+    discard_part(part)
+    assert (tmp_path / "run" / "units" / "unit-0").is_dir()
