@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from finite_calculus.checkpoints import load
+from finite_calculus.cli.report import printed_tables
 from finite_calculus.explore import Explorer, Session
 from finite_calculus.explore.page import as_json
 from finite_calculus.explore.question import Question
@@ -48,7 +49,7 @@ def report_row(browser: Any, folder: Path) -> dict[str, Any]:
     start = time.process_time()
     sources = read_sources([ROOT / "results"])
     page = folder / "report.html"
-    page.write_text(render(sources), encoding="utf-8")
+    page.write_text(render(sources, beside=printed_tables), encoding="utf-8")
     made = time.process_time() - start
     loaded, spent = [], []
     for _ in range(REPEATS):

@@ -39,7 +39,7 @@ def report(
     try:
         _require_writable(out)
         sources = read_sources(paths)
-        size = write_report(sources, out, beside=_printed)
+        size = write_report(sources, out, beside=printed_tables)
     except (ValueError, OSError, StoreError) as error:
         raise typer.BadParameter(str(error)) from None
     print(f"{len(sources)} records in {out}, {size / 1e6:.1f} MB; open it in a browser")
@@ -70,7 +70,7 @@ def figure(
     print(target)
 
 
-def _printed(study: str) -> "dict[str, Table]":
+def printed_tables(study: str) -> "dict[str, Table]":
     """The paper's tables for a study, by the table that each stands beside."""
     from finite_calculus.harness.tables import Table
     from proofs.printed.shown import shown_beside

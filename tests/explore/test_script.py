@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import finite_calculus as package
 from finite_calculus.explore import Session
 from finite_calculus.explore.page import live_page, saved_page
 from tests.explore.conftest import DONOR
@@ -75,6 +77,16 @@ def test_texts_in_a_script_and_a_page_are_data(session: Session) -> None:
     assert json.loads(data)["prompt"] == HOSTILE
     assert "\u2028" not in page
     assert "\u202e" not in page
+
+
+def test_no_script_of_a_page_takes_a_text_as_markup() -> None:
+    markup = re.compile(
+        r"innerHTML|insertAdjacentHTML|outerHTML\s*=|document\.write|DOMParser|\beval\b"
+    )
+    folder = Path(package.__file__).parent
+    scripts = [*folder.glob("explore/assets/*.js"), *folder.glob("report/assets/*.js")]
+    assert len(scripts) >= 7
+    assert [path.name for path in scripts if markup.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_a_saved_page_may_ask_nobody(session: Session) -> None:

@@ -143,11 +143,20 @@ def test_a_drawing_is_kept_in_the_colours_for_print(opened: Any, folder: Path) -
 
 
 def test_what_is_printed_holds_what_is_folded_and_no_empty_pages(opened: Any) -> None:
+    opened.execute_script("document.querySelector('.long').scrollIntoView()")
+    waiting(opened, "return document.querySelectorAll('.long .row').length > 5")
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         shown = "return document.querySelector('#entry-main-second dl').checkVisibility()"
         assert opened.execute_script(shown)
         assert not opened.find_element("css selector", "nav").is_displayed()
+        assert opened.find_element("css selector", ".long .head button").is_displayed()
+        # Rows that are not drawn leave no room behind.
+        empty = """
+            const rows = document.querySelector('.long .rows');
+            return rows.offsetHeight - rows.children.length * rows.firstChild.offsetHeight;
+        """
+        assert opened.execute_script(empty) <= 0
     finally:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 

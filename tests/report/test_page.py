@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from finite_calculus.cli import app
-from finite_calculus.cli.report import _printed as printed_tables
+from finite_calculus.cli.report import printed_tables
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.records import read_saved
 from finite_calculus.harness.summary import report_tables
