@@ -3,9 +3,9 @@
     python -m bench.cache_quality [--model NAME] [--texts 6] --out results/cache/MODEL/quality.json
 
 A text's context fills the cache, which a method reduces once, or which is quantised and partly restored; the
-tokens that follow are read from it, teacher-forced. A run that was stopped goes on with the texts that are
-missing in its file. Seconds are processor time: `plan` of the choice and the last 16 tokens of the context
-together, `token` of each token read from what is left.
+tokens that follow are read from it, teacher-forced. A run that was stopped goes on with what is missing in
+its file, half a text at a time. Seconds are processor time: `plan` of the choice and the last 16 tokens of
+the context together, `token` of each token read from what is left.
 """
 
 import argparse
@@ -29,18 +29,20 @@ from finite_calculus.cache import (
     Method,
     ObservationWindow,
     Protected,
-    Quantiser,
     QueryWindow,
     Random,
+    Rounding,
     Search,
     SinkAndRecent,
     WriteDistortion,
     WriteGradient,
     entry_benefits,
+    entry_changes,
     reading,
     reducing,
     watch,
 )
+from finite_calculus.cache.policy import FULL
 from finite_calculus.checkpoints import load
 
 KEEPS = (0.5, 0.3, 0.1)
@@ -48,12 +50,14 @@ BITS = (2, 3, 4)
 RESTORED = (0.0, 0.01, 0.05)
 # The last tokens of a context, whose pass a method watches, and the queries that it looks at.
 LAST, QUERIES = 16, 8
+# What chooses the entries to restore, ours first.
+RULES = ("exact benefit", "exact change", "attention mass", "value norm", "random")
 Row = dict[str, Any]
 
 
 def methods(keep: float) -> dict[str, Method]:
     """Ours, the common rules, and ours with a share of both ends reserved, as a control."""
-    ends, search = Protected(ends=keep / 4), Search(exchanges=0)
+    ends, search = Protected(ends=keep / 4), Search(parts=8)
     same = {"keep": keep, "queries": QUERIES}
     return {
         "write distortion": WriteDistortion(search=search, **same),
@@ -73,22 +77,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="smollm2-135m-instruct")
     parser.add_argument("--texts", type=int, default=6, help="of each kind")
-    parser.add_argument("--some", type=int, help="run so many of the missing texts now")
+    parser.add_argument("--only", choices=PARTS, help="one half of every text")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     model, tokenizer = load(options.model)
     rows: list[Row] = []
     if options.out.exists():
         rows = json.loads(options.out.read_text("utf-8"))["rows"]
-    done = {row["ids_sha256"] for row in rows}
-    missing = [t for t in texts(tokenizer, options.texts) if t.manifest()["ids_sha256"] not in done]
-    for text in missing[: options.some]:
+    done = {(row["ids_sha256"], "bits" in row) for row in rows}
+    for text in texts(tokenizer, options.texts):
         named = text.manifest()
-        started = time.process_time()
-        found = [named | row for row in (*_reduced(model, text), *_quantised(model, text))]
-        rows += found
-        _save(options.out, rows)
-        print(f"{text.kind} {text.name}: {time.process_time() - started:.0f} s", flush=True)
+        for part, run in PARTS.items():
+            key = named["ids_sha256"], part == "quantised"
+            if key in done or options.only not in (None, part):
+                continue
+            started = time.process_time()
+            rows += [named | row for row in run(model, text)]
+            _save(options.out, rows)
+            seconds = time.process_time() - started
+            print(f"{part}: {text.kind} {text.name}: {seconds:.0f} s", flush=True)
 
 
 def _save(out: Path, rows: list[Row]) -> None:
@@ -144,12 +151,13 @@ def _quantised(model: Any, text: Text) -> Iterator[Row]:
     """Rows of the ways to choose the restored entries; a group of each layer restores equally many."""
     windows = watch(model, text.ids[: text.context], queries=QUERIES)
     ordinary, _ = _after(model, text, _cache(windows))
+    rounding, width = Rounding(axis="group32"), windows[0].keys.shape[-1]
     for bits in BITS:
+        few = rounding.cost(bits, width) / width
         rounded = [
-            reading(w, *Quantiser(bits, False, "group32", "group32")(w.keys, w.values, 0))
-            for w in windows
+            reading(w, rounding.read(w.keys, bits), rounding.read(w.values, bits)) for w in windows
         ]
-        for name in ("exact benefit", "attention mass", "value norm", "random"):
+        for name in RULES:
             states, put_back = rounded, 0
             for share in RESTORED:
                 count = round(share * text.context)
@@ -165,6 +173,7 @@ def _quantised(model: Any, text: Text) -> Iterator[Row]:
                     "bits": bits,
                     "restored": share,
                     "kept": count,
+                    "stored_bits": few + (FULL - few) * count / text.context,
                     "plan": plan,
                     "token": token,
                 } | _scored(text, ordinary, logits)
@@ -175,8 +184,9 @@ def _restored(original: QueryWindow, now: QueryWindow, name: str, count: int) ->
     if not count:
         return now
     back = (now.keys == original.keys).all(-1) & (now.values == original.values).all(-1)
-    if name == "exact benefit":
-        scores = entry_benefits(original, now, original)
+    if name in ("exact benefit", "exact change"):
+        exact = entry_benefits if name == "exact benefit" else entry_changes
+        scores = exact(original, now, original)
     elif name == "random":
         scores = Random().scores(original)
     else:
@@ -233,6 +243,8 @@ def _scored(text: Text, ordinary: Tensor, logits: Tensor) -> Row:
         "right": bool(right.all()),
     }
 
+
+PARTS = {"reduced": _reduced, "quantised": _quantised}
 
 if __name__ == "__main__":
     main()
