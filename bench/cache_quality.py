@@ -42,8 +42,8 @@ from finite_calculus.cache import (
     reducing,
     watch,
 )
-from finite_calculus.cache.policy import FULL
 from finite_calculus.checkpoints import load
+from finite_calculus.provenance.commits import code_commit
 
 KEEPS = (0.5, 0.3, 0.1)
 BITS = (2, 3, 4)
@@ -86,7 +86,7 @@ def main() -> None:
         rows = json.loads(options.out.read_text("utf-8"))["rows"]
     done = {(row["ids_sha256"], "bits" in row) for row in rows}
     for text in texts(tokenizer, options.texts):
-        named = text.manifest()
+        named = text.manifest() | {"code": code_commit()}
         for part, run in PARTS.items():
             key = named["ids_sha256"], part == "quantised"
             if key in done or options.only not in (None, part):
@@ -151,9 +151,8 @@ def _quantised(model: Any, text: Text) -> Iterator[Row]:
     """Rows of the ways to choose the restored entries; a group of each layer restores equally many."""
     windows = watch(model, text.ids[: text.context], queries=QUERIES)
     ordinary, _ = _after(model, text, _cache(windows))
-    rounding, width = Rounding(axis="group32"), windows[0].keys.shape[-1]
+    rounding = Rounding(axis="group32")
     for bits in BITS:
-        few = rounding.cost(bits, width) / width
         rounded = [
             reading(w, rounding.read(w.keys, bits), rounding.read(w.values, bits)) for w in windows
         ]
@@ -173,7 +172,6 @@ def _quantised(model: Any, text: Text) -> Iterator[Row]:
                     "bits": bits,
                     "restored": share,
                     "kept": count,
-                    "stored_bits": few + (FULL - few) * count / text.context,
                     "plan": plan,
                     "token": token,
                 } | _scored(text, ordinary, logits)

@@ -8,6 +8,8 @@ from typing import Any
 
 from archives import ROOT
 
+from finite_calculus.cache.policy import FULL, Rounding
+
 
 def cache_gap() -> list[str]:
     """Entries evicted by a plan, by the greedy rule, and at most."""
@@ -34,7 +36,8 @@ def cache_rounding() -> list[str]:
 
 RECORDS = ROOT / "results/cache"
 KINDS = ("address", "needle", "retrieval")
-FIGURES = "KL, nats a token | minus ours | perplexity | needle | retrieval | plan, s |"
+FIGURES = "KL, nats a token | minus ours | perplexity | needle | retrieval"
+TIMES = "ms a token | plan, s |"
 
 
 def cache_quality() -> list[str]:
@@ -43,11 +46,17 @@ def cache_quality() -> list[str]:
     if isinstance(record, list):
         return record
     rows = [row for row in record["rows"] if "keep" in row]
-    lines = [f"| kept | method | {FIGURES}", "|--:|---|--:|---|--:|--:|--:|--:|"]
+    head = f"| kept | method | {FIGURES} | memory | {TIMES}"
+    lines = [head, "|--:|---|--:|---|--:|--:|--:|--:|--:|--:|"]
     for keep in sorted({row["keep"] for row in rows}, reverse=True):
         some = [row for row in rows if row["keep"] == keep]
         for method in dict.fromkeys(row["method"] for row in some):
-            lines.append(_line(f"{keep:.0%}", method, some, "write distortion"))
+            memory = _mean(
+                row.get("bytes", 1) / row.get("bytes_before", 1)
+                for row in some
+                if row["method"] == method
+            )
+            lines.append(_line(f"{keep:.0%}", method, some, "write distortion", f"{memory:.0%}"))
     return [*lines, "", _counted(rows)]
 
 
@@ -57,11 +66,16 @@ def cache_restored() -> list[str]:
     if isinstance(record, list):
         return record
     rows = [row for row in record["rows"] if "bits" in row]
-    lines = [f"| bits, restored | chosen by | {FIGURES}", "|--:|---|--:|---|--:|--:|--:|--:|"]
+    head = f"| bits, restored | chosen by | {FIGURES} | bits stored | {TIMES}"
+    lines = [head, "|--:|---|--:|---|--:|--:|--:|--:|--:|--:|"]
     for bits, share in sorted({(row["bits"], row["restored"]) for row in rows}):
         some = [row for row in rows if (row["bits"], row["restored"]) == (bits, share)]
         for method in dict.fromkeys(row["method"] for row in some):
-            lines.append(_line(f"{bits}, {share:.0%}", method, some, "exact benefit"))
+            few = Rounding(axis="group32").cost(bits, 32) / 32
+            own = [row for row in some if row["method"] == method and row["kind"] == "address"]
+            back = _mean(row["kept"] for row in own) / record["context"]
+            stored = f"{few + (FULL - few) * back:.2f}"
+            lines.append(_line(f"{bits}, {share:.0%}", method, some, "exact benefit", stored))
     return [*lines, "", _counted(rows)]
 
 
@@ -105,8 +119,8 @@ def _record(name: str, module: str) -> Any:
     ]
 
 
-def _line(first: str, method: str, rows: list[dict[str, Any]], ours: str) -> str:
-    """One method's row: KL and perplexity on addresses, answers on the other texts."""
+def _line(first: str, method: str, rows: list[dict[str, Any]], ours: str, memory: str) -> str:
+    """One method's row: KL and perplexity on addresses, answers on the other texts, memory and times."""
     own = [row for row in rows if row["method"] == method]
     by_kind = {kind: [row for row in own if row["kind"] == kind] for kind in KINDS}
     kl = {row["text"]: row["kl"] for row in by_kind["address"]}
@@ -118,16 +132,20 @@ def _line(first: str, method: str, rows: list[dict[str, Any]], ours: str) -> str
         shown = f"{low:+.3f} to {high:+.3f}"
     perplexity = math.exp(_mean(row["loss"] for row in by_kind["address"]))
     answers = [f"{sum(r['right'] for r in by_kind[k])}/{len(by_kind[k])}" for k in KINDS[1:]]
-    plan = _mean(row["plan"] for row in own)
+    # A plan's time is that of the code that made the last texts.
+    timed = [row for row in own if row["code"] == own[-1]["code"]]
+    token, plan = (_mean(row[x] for row in timed) for x in ("token", "plan"))
     figures = (f"{_mean(kl.values()):.3f}", shown, f"{perplexity:.1f}")
-    cells = (first, method, *figures, *answers, f"{plan:.2f}")
+    cells = (first, method, *figures, *answers, memory, f"{1000 * token:.0f}", f"{plan:.2f}")
     return "| " + " | ".join(cells) + " |"
 
 
 def _counted(rows: list[dict[str, Any]]) -> str:
     counts = {kind: len({row["text"] for row in rows if row["kind"] == kind}) for kind in KINDS}
     words = ", ".join(f"{count} of the kind {kind}" for kind, count in counts.items())
-    return f"Texts: {words}. Perplexity is of the scored tokens; seconds are processor time."
+    timed = len({row["ids_sha256"] for row in rows if row["code"] == rows[-1]["code"]})
+    times = f"times are processor time, of the {timed} texts made last"
+    return f"Texts: {words}. Perplexity is of the scored tokens; {times}."
 
 
 def _mean(values: Iterable[float]) -> float:
