@@ -1,8 +1,8 @@
 """How far the second derivative itself goes: ½ ΔoᵀHΔo along every large candidate's own write.
 
-    python -m bench.exact_hessian ARCHIVE --data DIR [--prompts 4] [--out results/search/exact-hessian.json]
+    python -m bench.exact_hessian ARCHIVE --data DIR [--prompts 16] [--out results/search/exact-hessian.json]
 
-Reads an archive of the study `search`, in which every candidate is executed, makes its first prompts again
+Reads an archive of the study `search`, in which every candidate is executed, makes its prompts again
 and takes one Hessian–vector product for each candidate of the upper two thirds of the layers whose executed
 effect is at least 0.1. No subspace is left out: what remains is beyond the second order. Run once for each
 archive; rows of other models in the file are kept.
@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("archive", type=Path)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--prompts", type=int, default=4)
+    parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     name = options.archive.name
