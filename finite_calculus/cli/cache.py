@@ -21,11 +21,11 @@ from finite_calculus.cli.question import (
     or_refuse,
     show,
 )
-from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells
+from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells, tell_floor
 
 if TYPE_CHECKING:
     from finite_calculus.cache import Eviction
-    from finite_calculus.models import Capture, Edit, Instrument
+    from finite_calculus.models import Capture, Edit, Floor, Instrument
     from finite_calculus.search import LocalCheck
 
 Generate = Annotated[
@@ -120,6 +120,7 @@ def evict(
             plans = execute_evictions(instrument, capture, plans)
             edits = [item.edit for item in plans if item.edit is not None]
         text = _generated(instrument, capture, edits, generate)
+        floor = instrument.floor(capture)
     print(headline(question, capture))
     total = sum(item.entries for item in plans)
     rows = [
@@ -129,7 +130,7 @@ def evict(
             f"{max(item.distortions):.4g}",
             f"{item.figure:.4g}",
             *_local(item.local),
-            "" if item.effect is None else f"{item.effect:+.4f}",
+            floor.cell(item.effect),
             "" if item.divergence is None else f"{item.divergence:.2e}",
         ]
         for item in plans
@@ -138,9 +139,13 @@ def evict(
     columns = ["layer", "evicted", "‖Δo‖", figure, *_LOCAL, "effect", "KL"]
     asked = f"within {budget:g}" if budget is not None else "as many as asked"
     show(f"{total} entries evicted in {len(plans)} layers, {asked}", columns, rows)
+    tell_floor(floor, [item.effect for item in plans])
     _show_generated(text)
-    evictions = [_json(item) | {"tokens": list(item.tokens)} for item in plans]
-    save_json(question.json_file, described(question, capture, evictions=evictions, generated=text))
+    evictions = [_json(item, floor) | {"tokens": list(item.tokens)} for item in plans]
+    found = described(
+        question, capture, noise_floor=floor.value, evictions=evictions, generated=text
+    )
+    save_json(question.json_file, found)
 
 
 @app.command(rich_help_panel=CACHE)
@@ -190,6 +195,7 @@ def restore(
         repairs = execute_repairs(instrument, capture, repairs)
         edits = [edit for item in repairs for edit in item.edits]
         text = _generated(instrument, capture, edits, generate)
+        floor = instrument.floor(capture)
     print(headline(question, capture))
     rows = [
         [
@@ -199,15 +205,17 @@ def restore(
             f"{item.errors[-1]:.4g}",
             f"{item.relative_error:.4f}",
             *_local(item.local),
-            f"{item.effect:+.4f}",
+            floor.cell(item.effect),
         ]
         for item in repairs
     ]
     columns = ["layer", "tokens", "error", "after", "relative", *_LOCAL, "effect"]
     show(f"{bits} bits, {count} entries restored at each layer by {method}", columns, rows)
+    tell_floor(floor, [item.effect for item in repairs])
     _show_generated(text)
-    entries = [_json(item) for item in repairs]
-    save_json(question.json_file, described(question, capture, repairs=entries, generated=text))
+    entries = [_json(item, floor) for item in repairs]
+    found = described(question, capture, noise_floor=floor.value, repairs=entries, generated=text)
+    save_json(question.json_file, found)
 
 
 _LOCAL = ["executed ‖Δo‖", *LOCAL_COLUMNS]
@@ -217,8 +225,9 @@ def _local(check: "LocalCheck | None") -> list[str]:
     return ["" if check is None else f"{check.executed:.4g}", *local_cells(check)]
 
 
-def _json(item: Any) -> dict[str, Any]:
+def _json(item: Any, floor: "Floor") -> dict[str, Any]:
     entry = {name: value for name, value in vars(item).items() if name != "local"}
+    entry |= floor.entry(item.effect)
     return entry | {"local": None if item.local is None else asdict(item.local)}
 
 

@@ -8,7 +8,7 @@ import typer
 
 from finite_calculus.cli.app import app
 from finite_calculus.cli.asking import asks
-from finite_calculus.cli.cache_policy import emitted, show_layers
+from finite_calculus.cli.cache_policy import emitted, error_entry, show_layers
 from finite_calculus.cli.guide import CACHE
 from finite_calculus.cli.outputs import save_json, writable
 from finite_calculus.cli.question import (
@@ -87,8 +87,9 @@ def kv_error(
             )
             named = emit_policy.name
         error = or_refuse(lambda: cache_error(instrument, capture, windows, function))
+        floor = instrument.floor(capture)
     print(headline(question, capture))
-    show_layers(error, f"{named}, each layer on its own")
+    show_layers(error, f"{named}, each layer on its own", floor)
     heads = sorted((h for x in error.layers for h in x.heads), key=lambda head: -head.write)
     rows = [
         [
@@ -113,7 +114,8 @@ def kv_error(
         "± bound",
     ]
     show(f"the heaviest {len(rows)} of {len(heads)} heads", columns, rows)
-    figures = described(question, capture, transform=named, error=asdict(error))
+    entry = error_entry(error, floor)
+    figures = described(question, capture, transform=named, noise_floor=floor.value, error=entry)
     save_json(question.json_file, figures | ({} if policy is None else {"policy": policy}))
 
 

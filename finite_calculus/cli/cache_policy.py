@@ -9,11 +9,13 @@ import typer
 from finite_calculus.cli.outputs import save_json
 from finite_calculus.cli.progress import Units
 from finite_calculus.cli.question import Question, captured, described, headline, or_refuse, show
+from finite_calculus.cli.rows import tell_floor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from finite_calculus.cache import Allotment, CacheError, Policy, QueryWindow
+    from finite_calculus.models import Floor
 
 
 def emitted(
@@ -98,32 +100,42 @@ def applied(question: Question, path: Path, *, window: int, generate: int) -> No
         numbers = [layer.layer for layer in capture.layers]
         windows = watch(instrument.model, capture.ids, queries=window, layers=numbers)
         error = or_refuse(lambda: cache_error(instrument, capture, windows, policy))
-        text = None
+        floor, text = instrument.floor(capture), None
         if generate:
             altered = altered_caches(windows, policy)
             text = asdict(
                 or_refuse(lambda: generate_from(instrument, capture, altered, tokens=generate))
             )
     print(headline(question, capture))
-    show_layers(error, f"read as {path.name} says, each layer on its own")
+    show_layers(error, f"read as {path.name} says, each layer on its own", floor)
     if text is not None:
         rows = [[name, repr(words)] for name, words in text.items()]
         show("generated, all layers together", ["cache", "generated"], rows)
-    content = {"policy": policy.content(), "error": asdict(error), "generated": text}
+    content = {"policy": policy.content(), "generated": text}
+    content |= {"noise_floor": floor.value, "error": error_entry(error, floor)}
     save_json(question.json_file, described(question, capture, **content))
 
 
-def show_layers(error: "CacheError", title: str) -> None:
+def error_entry(error: "CacheError", floor: "Floor") -> dict[str, Any]:
+    """The errors of a cache for JSON, each executed effect with whether it is resolved."""
+    entry = asdict(error) | floor.entry(error.effect)
+    for layer in entry["layers"]:
+        layer |= floor.entry(layer["effect"])
+    return entry
+
+
+def show_layers(error: "CacheError", title: str, floor: "Floor") -> None:
     """Exact changes of each layer's writes and what the model did, heaviest first."""
     rows = [
         [
             str(layer.layer),
             f"{layer.mean:.4g}",
             f"{max(layer.relative):.4g}",
-            f"{layer.effect:+.4f}",
+            floor.cell(layer.effect),
             f"{layer.divergence:.2e}",
         ]
         for layer in error.layers
     ]
     show(title, ["layer", "mean ‖Δo‖/‖o‖", "worst", "effect", "KL"], rows)
-    print(f"all layers together: effect {error.effect:+.4f}, KL {error.divergence:.3e}")
+    print(f"all layers together: effect {floor.cell(error.effect)}, KL {error.divergence:.3e}")
+    tell_floor(floor, [*(layer.effect for layer in error.layers), error.effect])

@@ -14,7 +14,7 @@ from finite_calculus.cli.question import (
     show,
     sides,
 )
-from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells, resolved, row_entry, show_rows
+from finite_calculus.cli.rows import LOCAL_COLUMNS, local_cells, row_entry, show_rows, tell_floor
 
 if TYPE_CHECKING:
     from finite_calculus.models import (
@@ -167,18 +167,18 @@ def parsed(
 def _each(question: Question, asked: Asked) -> None:
     with captured(question) as (instrument, capture):
         table, done = or_refuse(lambda: run_each(instrument, question, capture, asked))
-        floor = instrument.noise_floor(capture)
+        floor = instrument.floor(capture)
     print(headline(question, capture))
     by_row = {item.row.index: item for item in done}
     show_rows(f"{len(done)} executed", table.rows(), by_row, names=list(asked.edits), floor=floor)
     rows = [
-        row_entry(row, by_row) | {"edit": text}
+        row_entry(row, by_row, floor) | {"edit": text}
         for row, text in zip(table.rows(), asked.edits, strict=True)
     ]
-    tell_floor(question, [item.effect for item in done], floor)
+    tell_floor(floor, [item.effect for item in done])
     save_json(
         question.json_file,
-        described(question, capture, objective="margin", noise_floor=floor, rows=rows),
+        described(question, capture, objective="margin", noise_floor=floor.value, rows=rows),
     )
 
 
@@ -187,7 +187,7 @@ def _together(question: Question, asked: Asked) -> None:
         layers, predicted, outcome = or_refuse(
             lambda: run_together(instrument, question, capture, asked)
         )
-        floor = instrument.noise_floor(capture)
+        floor = instrument.floor(capture)
     print(headline(question, capture))
     # The second order is there with --curvature; `cross` is the part of it between layers.
     bent = (
@@ -195,14 +195,15 @@ def _together(question: Question, asked: Asked) -> None:
     )
     figures = {"predicted": predicted.effect, **bent}
     cells = [" ".join(map(str, layers)), *(f"{figure:+.4f}" for figure in figures.values())]
-    cells.append(resolved(outcome.effect, floor))
+    cells.append(floor.cell(outcome.effect))
     show(f"{len(asked.edits)} edits at once", ["layers", *figures, "executed"], [cells])
     result = {"edits": asked.edits, "layers_edited": layers, "effect": predicted.effect, **bent}
-    result |= {"executed": outcome.effect, "margin": outcome.margin}
-    tell_floor(question, [outcome.effect], floor)
+    result |= {"executed": outcome.effect, "resolved": floor.resolves(outcome.effect)}
+    result["margin"] = outcome.margin
+    tell_floor(floor, [outcome.effect])
     save_json(
         question.json_file,
-        described(question, capture, objective="margin", noise_floor=floor, together=result),
+        described(question, capture, objective="margin", noise_floor=floor.value, together=result),
     )
 
 
@@ -210,7 +211,7 @@ def _passage(question: Question, asked: Asked) -> None:
     with attached(question) as (instrument, layers):
         question.say("capturing: the prefix, the queries that are read and one backward pass ...")
         passage, done = or_refuse(lambda: run_passage(instrument, question, layers, asked))
-        floor = instrument.noise_floor(passage)
+        floor = instrument.floor(passage)
     first, last = passage.readers.start, passage.readers.stop - 1
     print(
         f"{question.label}, {len(passage.ids)} tokens, {asked.objective} = {passage.baseline:+.4f}; edits "
@@ -220,17 +221,17 @@ def _passage(question: Question, asked: Asked) -> None:
     shown, rows = [], []
     for row in done:
         second = "" if row.second is None else f"{row.second:+.4f}"
-        effect = resolved(row.outcome.effect, floor)
+        effect = floor.cell(row.outcome.effect)
         numbers = [f"{row.predicted:+.4f}", second, effect]
         worst = max(row.local, key=lambda check: check.error / max(check.bound, 1e-300))
         shown.append([row.edit, *numbers, *local_cells(worst)])
-        executed: dict[str, Any] = {"effect": row.outcome.effect, "value": row.outcome.value}
+        executed = floor.entry(row.outcome.effect) | {"value": row.outcome.value}
         executed["local"] = [asdict(check) for check in row.local]
         rows.append(
             {"edit": row.edit, "effect": row.predicted, "second": row.second, "executed": executed}
         )
     show(f"{len(rows)} executed", columns, shown)
-    tell_floor(question, [row.outcome.effect for row in done], floor)
+    tell_floor(floor, [row.outcome.effect for row in done])
     readers = [first, last]
     save_json(
         question.json_file,
@@ -239,20 +240,10 @@ def _passage(question: Question, asked: Asked) -> None:
             passage,
             objective=asked.objective,
             readers=readers,
-            noise_floor=floor,
+            noise_floor=floor.value,
             rows=rows,
         ),
     )
-
-
-def tell_floor(question: Question, effects: list[float], floor: float) -> None:
-    """Say how many effects are not resolved, if any is not."""
-    below = sum(abs(effect) < floor for effect in effects)
-    if below:
-        print(
-            f"{below} of {len(effects)} executed effects are not resolved: {question.dtype} alone may make "
-            f"{floor:.2g}"
-        )
 
 
 def _objective(instrument: "Instrument", question: Question, name: str) -> Any:

@@ -39,8 +39,9 @@ def score_prompts(question: Question, ranking: Ranking, prompts: Path, out: Path
         capture = capture_of(one, instrument, layers)
         ranked = ranking.of(instrument, one, capture)
         sampled, own = sampled_effects(ranked.table), _of_prompt(line, capture)
+        floor = instrument.floor(capture)
         rows = [
-            scored_row(row, ranked.done.get(row.index), sampled.get(row.index), **own)
+            scored_row(row, ranked.done.get(row.index), sampled.get(row.index), floor, **own)
             for row in ranked.rows
         ]
         return Result(rows)
@@ -74,8 +75,9 @@ def execute_prompts(question: Question, asked: Asked, prompts: Path, out: Path |
         if asked.together:
             return Result([_together_row(instrument, one, line, own(line), capture)])
         table, done = run_each(instrument, one, capture, own(line))
+        floor = instrument.floor(capture)
         rows = [
-            scored_row(row, item, None, **_of_prompt(line, capture), edit=text)
+            scored_row(row, item, None, floor, **_of_prompt(line, capture), edit=text)
             for row, item, text in zip(table.rows(), done, own(line).edits, strict=True)
         ]
         return Result(rows)
@@ -138,6 +140,7 @@ def _together_row(
         predicted=predicted.effect,
         second=predicted.second,
         executed=outcome.effect,
+        resolved=instrument.floor(capture).resolves(outcome.effect),
     )
 
 
@@ -145,6 +148,7 @@ def _passage_rows(
     instrument: "Instrument", layers: Layers, one: Question, line: PromptLine, asked: Asked
 ) -> list[EditRow]:
     passage, done = run_passage(instrument, one, layers, asked)
+    floor = instrument.floor(passage)
     return [
         EditRow(
             **named(line),
@@ -157,6 +161,7 @@ def _passage_rows(
             predicted=row.predicted,
             second=row.second,
             executed=row.outcome.effect,
+            resolved=floor.resolves(row.outcome.effect),
             **local_columns(row.local),
         )
         for row in done

@@ -8,7 +8,7 @@ from finite_calculus.cli.question import show
 from finite_calculus.harness.rows import Row
 
 if TYPE_CHECKING:
-    from finite_calculus.models import LocalCheck
+    from finite_calculus.models import Floor, LocalCheck
     from finite_calculus.search import ExecutedRow, ScoreRow
     from finite_calculus.tasks.prompt_file import PromptLine
 
@@ -36,7 +36,8 @@ class EditRow(Row):
     """One edit of one prompt: predicted, and executed if it was; None where a command has no such figure.
 
     `prompt_tokens` counts the tokens that ran, `tokens` are the edited ones, `band` that of a calibrated
-    prediction; the local figures are those of the query that is closest to its bound.
+    prediction; `resolved` says whether an executed effect is above the noise floor of its prompt; the local
+    figures are those of the query that is closest to its bound.
     """
 
     line: int
@@ -53,6 +54,7 @@ class EditRow(Row):
     band: float | None = None
     trusted: bool | None = None
     executed: float | None = None
+    resolved: bool | None = None
     local_error: float | None = None
     local_bound: float | None = None
     probable_bound: float | None = None
@@ -80,9 +82,10 @@ def named(line: "PromptLine") -> dict[str, Any]:
 
 
 def scored_row(
-    row: "ScoreRow", done: "ExecutedRow | None", sampled: float | None, **own: Any
+    row: "ScoreRow", done: "ExecutedRow | None", sampled: float | None, floor: "Floor", **own: Any
 ) -> EditRow:
     """A row of a score table, with its execution or what a sample executed of it."""
+    executed = floor.entry(sampled if done is None else done.effect)
     columns: dict[str, Any] = {
         "layer": str(row.layer),
         "tokens": ",".join(map(str, row.tokens)),
@@ -93,7 +96,8 @@ def scored_row(
         "corrected": row.corrected,
         "band": row.band,
         "trusted": row.trusted,
-        "executed": sampled if done is None else done.effect,
+        "executed": executed["effect"],
+        "resolved": executed["resolved"],
         **({} if done is None else local_columns([done.local])),
     }
     return EditRow(**{**columns, **own})
@@ -135,5 +139,7 @@ def _cell(name: str, row: Any) -> str:
     if name == "local_bound":
         failed = " FAILED" if row.beyond else " WARNING" if row.unlikely else ""
         return f"{value:.1e}{failed}"
+    if name == "executed" and row.resolved is False:
+        return f"({value:+.4f})"
     doubt = " ?" if name == "corrected" and row.trusted is False else ""
     return f"{value:+.4f}{doubt}" if isinstance(value, float) else str(value)

@@ -66,6 +66,9 @@ def repair(
 
 
 def _show(model: str, asked: "Case", rows: "list[Continuation]") -> None:
+    from finite_calculus.harness.metrics import unresolved_note
+    from finite_calculus.models.floor import effect_cell
+
     print(
         f"{model}, {asked.prompt_tokens} tokens: logit({asked.target!r}) − logit({asked.versus!r}) = "
         f"{asked.margin:+.4f}; {asked.candidates} candidates"
@@ -75,7 +78,7 @@ def _show(model: str, asked: "Case", rows: "list[Continuation]") -> None:
             row.arm if row.arm != "ranked" else f"ranked {row.tried}",
             "" if row.edit is None else f"{row.edit}, layer {row.layer}, token {row.token}",
             "" if row.predicted is None else f"{row.predicted:+.4f}",
-            "" if row.effect is None or row.edit is None else f"{row.effect:+.4f}",
+            "" if row.effect is None or row.edit is None else effect_cell(row.effect, row.resolved),
             repr(row.expression),
             f"{row.passed}/{row.checks}",
             row.reason,
@@ -84,6 +87,9 @@ def _show(model: str, asked: "Case", rows: "list[Continuation]") -> None:
     ]
     columns = ["branch", "edit", "predicted", "executed", "generated", "checks", "not computed"]
     show("answers and their checks", columns, cells)
+    told = unresolved_note(row.resolved for row in rows).strip()
+    if told:
+        print(told)
     ordinary = rows[0]
     best = next((row for row in rows if row.arm == "ranked" and row.right), None)
     if ordinary.right:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 from finite_calculus.cli.question import show
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from finite_calculus.models import Floor
     from finite_calculus.search import (
         ExecutedRow,
         LocalCheck,
@@ -98,11 +101,9 @@ def show_rows(
     names: list[str] | None = None,
     *,
     table: "ScoreTable | None" = None,
-    floor: float = 0.0,
+    floor: "Floor",
 ) -> None:
     """A table of predictions, beside what was executed of them; `names` stand for the kinds of edits.
-
-    Effects below the noise `floor` stand in brackets.
 
     With a calibrated `table`, effects that its sample executed are shown too, without a local check.
     """
@@ -132,16 +133,18 @@ def show_rows(
         item = done.get(row.index)
         effect = sample.get(row.index) if item is None else item.effect
         if done or sample:
-            line.append("" if effect is None else resolved(effect, floor))
+            line.append(floor.cell(effect))
         if done:
             line += local_cells(None if item is None else item.local)
         shown.append(line)
     show(title, columns, shown)
 
 
-def resolved(effect: float, floor: float) -> str:
-    """An executed effect, in brackets where rounding alone may have made it."""
-    return f"({effect:+.4f})" if abs(effect) < floor else f"{effect:+.4f}"
+def tell_floor(floor: "Floor", effects: "Iterable[float | None]") -> None:
+    """Say how many effects are not resolved, if any is not."""
+    told = floor.told(effects)
+    if told:
+        print(told)
 
 
 def local_cells(check: "LocalCheck | None") -> list[str]:
@@ -158,7 +161,10 @@ def local_cells(check: "LocalCheck | None") -> list[str]:
 
 
 def row_entry(
-    row: "ScoreRow", done: "dict[int, ExecutedRow]", table: "ScoreTable | None" = None
+    row: "ScoreRow",
+    done: "dict[int, ExecutedRow]",
+    floor: "Floor",
+    table: "ScoreTable | None" = None,
 ) -> dict[str, Any]:
     """One row for JSON, with its execution if there was one; `sampled` is that of the sample."""
     item = done.get(row.index)
@@ -166,9 +172,10 @@ def row_entry(
     sample = sampled_effects(table)
     if row.index in sample:
         entry["sampled"] = sample[row.index]
+        entry["sampled_resolved"] = floor.resolves(sample[row.index])
     if item is not None:
         entry["executed"] = {
-            "effect": item.effect,
+            **floor.entry(item.effect),
             "margin": item.margin,
             "local": asdict(item.local),
         }

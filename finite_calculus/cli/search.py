@@ -17,8 +17,10 @@ from finite_calculus.cli.rows import (
     certified_counts,
     missed_words,
     row_entry,
+    sampled_effects,
     show_rows,
     summary_lines,
+    tell_floor,
     trust_counts,
     trust_lines,
 )
@@ -103,10 +105,15 @@ def score(
         return
     with captured(question) as (instrument, capture):
         ranked = or_refuse(lambda: ranking.of(instrument, question, capture))
+        floor = instrument.floor(capture)
     table, rows, done, check = ranked.table, ranked.rows, ranked.done, ranked.check
     print(headline(question, capture))
     print("\n".join([*summary_lines(table), *trust_lines(table)]))
-    show_rows(f"top {len(rows)} of {len(table)}, towards {towards}", rows, done, table=table)
+    show_rows(
+        f"top {len(rows)} of {len(table)}, towards {towards}", rows, done, table=table, floor=floor
+    )
+    executed = sampled_effects(table) | {index: item.effect for index, item in done.items()}
+    tell_floor(floor, executed.values())
     stopped = None if check is None else check.stopped
     if check is not None:
         print(f"{len(done)} executed; stopped: {stopped}{missed_words(check)}")
@@ -114,9 +121,10 @@ def score(
         question, capture, candidates=len(table), towards=towards, **certified_counts(table)
     )
     content |= {"curvature": curvature, "ranked_by": ranking.by, **trust_counts(table)}
-    content |= {"rows": [row_entry(row, done, table) for row in rows], "stopped": stopped}
+    content["noise_floor"] = floor.value
+    content |= {"rows": [row_entry(row, done, floor, table) for row in rows], "stopped": stopped}
     content["missed"] = None if check is None else check.missed
-    content["executed"] = [row_entry(item.row, done, table) for item in done.values()]
+    content["executed"] = [row_entry(item.row, done, floor, table) for item in done.values()]
     save_json(question.json_file, content)
 
 

@@ -19,6 +19,7 @@ from finite_calculus.cli.question import (
     or_refuse,
     show,
 )
+from finite_calculus.cli.rows import tell_floor
 
 
 @app.command(rich_help_panel=MODELS)
@@ -60,6 +61,7 @@ def steer(
             moved = KeyShift(layer, places, or_refuse(lambda: float(amount)))
         steering = or_refuse(lambda: solve(instrument, capture, layer, head, requests, shift=moved))
         check = check_preserving(instrument, capture, layer, head)
+        floor = instrument.floor(capture)
     print(headline(question, capture))
     columns = ["request", "asked", "before", "after shift", "achieved", "log ratio off by"]
     rows = []
@@ -74,7 +76,7 @@ def steer(
     print(
         f"edit of the head's input: norm {steering.edit_norm:.4g}, rank {steering.control.rank}, "
         f"{'feasible' if steering.control.feasible else 'NOT feasible'}; executed effect "
-        f"{steering.effect:+.4f}"
+        f"{floor.cell(steering.effect)}"
     )
     print(
         f"attention-preserving directions: {check.kept} of {check.inputs}. One of them, executed at the "
@@ -82,6 +84,7 @@ def steer(
         f"{check.response:.1e} (float32 allows {check.bound:.1e}); a controllable direction of that "
         f"size: {check.other:.1e}"
     )
+    tell_floor(floor, [steering.effect])
     content = described(
         question, capture, layer=layer, head=head, feasible=steering.control.feasible
     )
@@ -93,7 +96,8 @@ def steer(
         "residual": steering.control.residual.tolist(),
         "edit": steering.control.edit.tolist(),
         "edit_norm": steering.edit_norm,
-        "effect": steering.effect,
+        **floor.entry(steering.effect),
+        "noise_floor": floor.value,
         "preserving": asdict(check),
     }
     save_json(question.json_file, content)

@@ -1,7 +1,21 @@
 """How predictions are scored: error, influential spans, sign, correlation (sec:jointexperiment)."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from jaxtyping import Float
+
+
+def unresolved_note(verdicts: Iterable[bool | None]) -> str:
+    """A sentence on effects below the noise floor of a precision; empty if there are none or nobody asked."""
+    asked = [verdict for verdict in verdicts if verdict is not None]
+    below = asked.count(False)
+    if not below:
+        return ""
+    return (
+        f" {below} of {len(asked)} effects are not resolved: rounding alone may have made them. The figures "
+        f"count them all."
+    )
 
 
 def mean_error(predicted: Float[np.ndarray, "*n"], executed: Float[np.ndarray, "*n"]) -> float:

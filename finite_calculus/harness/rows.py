@@ -67,15 +67,25 @@ def read_table(path: Path) -> pa.Table:
 
 
 def decode_rows(table: pa.Table, kind: type[R]) -> list[R]:
-    """The rows of a table, which must have exactly the columns of the dataclass."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    if sorted(table.column_names) != sorted(names):
-        odd = sorted(set(table.column_names) ^ set(names))
+    """The rows of a table, which must have the columns of the dataclass.
+
+    Columns with a default may be missing: they came later than the table.
+    """
+    odd = odd_columns(table.column_names, kind)
+    if odd:
         raise StoreError(
             f"A table of {kind.__name__} must have its columns and no others; {', '.join(odd)} "
             f"differ. It was written by another version."
         )
     return [kind(**row) for row in table.to_pylist()]
+
+
+def odd_columns(columns: Sequence[str], kind: type[Row]) -> list[str]:
+    """Columns that a table has beyond those of a row, or lacks without a default; each named once."""
+    names = {field.name: field.default is dataclasses.MISSING for field in dataclasses.fields(kind)}
+    lacking = {name for name, needed in names.items() if needed} - set(columns)
+    twice = {name for name in columns if columns.count(name) > 1}
+    return sorted(lacking | (set(columns) - set(names)) | twice)
 
 
 @dataclass(frozen=True, eq=False)

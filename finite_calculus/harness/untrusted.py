@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from finite_calculus.harness.errors import StoreError
-from finite_calculus.harness.rows import Row, read_table, schema_of
+from finite_calculus.harness.rows import Row, odd_columns, read_table, schema_of
 from finite_calculus.provenance.files import open_plain
 
 # Of one unit's table: its cells, and its bytes in memory.
@@ -56,14 +56,16 @@ def read_bounded(path: Path) -> pa.Table:
 
 
 def require_schema(name: str, table: pa.Table, kind: type[Row]) -> None:
-    """Refuse a table whose columns or types are not those of its rows."""
+    """Refuse a table whose columns or types are not those of its rows; a default may stand in for one."""
     expected = {field.name: field.type for field in schema_of(kind)}
     got = {field.name: field.type for field in table.schema}
-    odd = sorted(key for key in {*expected, *got} if expected.get(key) != got.get(key))
-    if odd or len(got) != table.num_columns:
+    odd = {*odd_columns(table.column_names, kind)}
+    odd |= {key for key in {*expected} & {*got} if expected[key] != got[key]}
+    if odd:
+        differ = ", ".join(sorted(odd))
         raise StoreError(
-            f"A table of {kind.__name__} must have its columns and no others; {', '.join(odd)} differ in "
-            f"{name}. It was written by another version, or by none."
+            f"A table of {kind.__name__} must have its columns and no others; {differ} differ in {name}. It "
+            f"was written by another version, or by none."
         )
 
 

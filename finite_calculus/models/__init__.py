@@ -37,6 +37,7 @@ from finite_calculus.models.features import (
     head_features as head_features,
     head_weights as head_weights,
 )
+from finite_calculus.models.floor import Floor as Floor
 from finite_calculus.models.layer import LayerBank as LayerBank, LayerCapture as LayerCapture
 from finite_calculus.models.margins import Margin as Margin
 from finite_calculus.models.objectives import (

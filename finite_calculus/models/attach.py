@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 from finite_calculus.models.capture import Capture, take_capture
 from finite_calculus.models.edits import Edit, Edits
 from finite_calculus.models.execute import Path, execute
+from finite_calculus.models.floor import Floor
 from finite_calculus.models.generate import installed_edits, installed_rows
 from finite_calculus.models.install import Installation, check_installed
 from finite_calculus.models.latent import prefix_bank
@@ -29,7 +30,7 @@ from finite_calculus.models.objectives import LogProbability, as_objective, log_
 from finite_calculus.models.outcomes import Execution
 from finite_calculus.models.passage import Passage, second_order, take_passage
 from finite_calculus.models.passage_runs import PassageOutcome, execute_passage
-from finite_calculus.models.precision import widened
+from finite_calculus.models.precision import precision_of, widened
 from finite_calculus.models.prefix import Prefix, prepare_prefix
 from finite_calculus.models.probe import ProbedRotary, probe_rotary
 from finite_calculus.models.prompt import PreparedPrompt
@@ -221,6 +222,10 @@ class Instrument:
             return objective.of(read, read.detach())
 
         return noise_floor(self.prompt(asked.ids, queries=asked.ids.shape[0] - asked.start), value)
+
+    def floor(self, asked: Capture | Passage) -> Floor:
+        """The noise floor of a question, with what it says of executed effects."""
+        return Floor(self.noise_floor(asked), precision_of(self.model.dtype).name)
 
     def installed(
         self, capture: Capture, edits: Edit | Sequence[Edit]

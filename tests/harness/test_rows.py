@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from finite_calculus.harness import Row, StoreError, Tables
+from finite_calculus.harness.metrics import unresolved_note
 from finite_calculus.harness.rows import decode_rows, encode_rows, read_table, schema_of
+from finite_calculus.harness.untrusted import require_schema
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,35 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     other = pa.table({"name": ["a"], "extra": [1]})
     with pytest.raises(StoreError, match="its columns and no others; count, extra, other"):
         decode_rows(other, Figure)
+
+
+@dataclass(frozen=True)
+class Later(Figure):
+    """The same table with a column that came later."""
+
+    known: bool | None = None
+
+
+def test_a_column_that_came_later_has_its_default_in_older_tables(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_bytes(encode_rows(ROWS, Figure))
+    table = read_table(tmp_path / "t.parquet")
+    assert [row.known for row in decode_rows(table, Later)] == [None, None]
+    require_schema("t", table, Later)
+    newer = pa.table({**{name: table[name] for name in table.column_names}, "known": [True, False]})
+    assert [row.known for row in decode_rows(newer, Later)] == [True, False]
+    with pytest.raises(StoreError, match="its columns and no others; known"):
+        decode_rows(newer, Figure)
+    with pytest.raises(StoreError, match="its columns and no others; known differ in t"):
+        require_schema(
+            "t", pa.table({**{n: table[n] for n in table.column_names}, "known": [1, 2]}), Later
+        )
+    with pytest.raises(StoreError, match="its columns and no others; count differ in t"):
+        require_schema("t", table.drop_columns(["count"]), Later)
+
+
+def test_effects_that_are_not_resolved_are_counted_where_somebody_asked() -> None:
+    assert unresolved_note([None, None]) == unresolved_note([True]) == ""
+    assert unresolved_note([None, False, True]).startswith(" 1 of 2 effects are not resolved")
 
 
 def test_a_field_of_another_type_is_refused_when_the_schema_is_made() -> None:

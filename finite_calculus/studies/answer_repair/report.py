@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from finite_calculus.harness import Records, Table, paired_interval
+from finite_calculus.harness.metrics import unresolved_note
 from finite_calculus.studies.answer_repair.rows import (
     ARMS,
     BRANCHES,
@@ -198,6 +199,7 @@ def _predictions(rate: Outcomes) -> Table:
         "Effects on logit(target) − logit(what the model says first). Predictions are exact for the edited "
         "attention write and go through the frozen gradient from there."
     )
+    note += unresolved_note(row.resolved for row in rate.rows)
     return Table("predictions", "Predicted and executed effects", columns, tuple(lines), note)
 
 

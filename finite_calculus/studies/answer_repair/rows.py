@@ -42,7 +42,8 @@ class Continuation(CaseRow):
     `predicted` is the effect on the margin by the exact local write and the frozen gradient, `effect` what
     the first generated token's margin really did. `passed` counts checks of six; `ended` and `reason` say
     what became of the expression in its confined process. `repeated` says, of a first ranked edit that
-    repairs, whether a batch of one row generates the same tokens.
+    repairs, whether a batch of one row generates the same tokens. `resolved` says whether the effect is above
+    the noise floor of the model's precision; records of before that was asked have None.
     """
 
     arm: str
@@ -59,6 +60,7 @@ class Continuation(CaseRow):
     ended: str
     reason: str
     repeated: bool | None
+    resolved: bool | None = None
 
     @property
     def right(self) -> bool:

@@ -11,7 +11,7 @@ import torch
 
 from finite_calculus.cache import Generated, Row as Branch, generate_rows
 from finite_calculus.harness import UnitResult, compare, count
-from finite_calculus.models import Capture, Edit, Instrument, Odds, local_check
+from finite_calculus.models import Capture, Edit, Floor, Instrument, Odds, local_check
 from finite_calculus.models.edits import as_tuple
 from finite_calculus.search.families import token_family
 from finite_calculus.search.score import prepare_search
@@ -61,7 +61,8 @@ def run_case(
     ]
     generated = continued(instrument, settings, ids, [each.branch for each in planned], capture)
     check = Checker(prompt.case)
-    continuations = _continuations(instrument, prompt, check, table, planned, generated)
+    floor = instrument.floor(capture)
+    continuations = _continuations(instrument, prompt, check, table, planned, generated, floor)
     continuations = _repeated(instrument, settings, capture, planned, generated, continuations)
     continuations += _emphasised(instrument, settings, prompt, check)
     best = table.edit(chosen["ranked"][0])
@@ -124,11 +125,13 @@ def _continuations(
     table: ScoreTable,
     planned: Sequence[Planned],
     generated: Generated,
+    floor: Floor,
 ) -> list[Continuation]:
     margins = table.capture.margin.of(generated.logits.double())
     rows = []
     for number, each in enumerate(planned):
         place = None if each.row is None else table.row(each.row)
+        effect = None if place is None else float(margins[number] - margins[0])
         rows.append(
             _row(
                 prompt,
@@ -141,7 +144,8 @@ def _continuations(
                 token=None if place is None else place.tokens[0],
                 edit=None if place is None else place.kind,
                 predicted=None if place is None else place.effect,
-                effect=None if place is None else float(margins[number] - margins[0]),
+                effect=effect,
+                resolved=floor.resolves(effect),
             )
         )
     return rows
@@ -190,6 +194,7 @@ def _row(
     edit: str | None = None,
     predicted: float | None = None,
     effect: float | None = None,
+    resolved: bool | None = None,
 ) -> Continuation:
     answer = check(expression)
     return Continuation(
@@ -210,4 +215,5 @@ def _row(
         ended=answer.ended,
         reason=answer.reason,
         repeated=None,
+        resolved=resolved,
     )

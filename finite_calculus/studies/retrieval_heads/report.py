@@ -5,7 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from finite_calculus.harness import Interval, Records, Table, paired_interval
-from finite_calculus.harness.metrics import correlation, mean_error, sign_accuracy
+from finite_calculus.harness.metrics import (
+    correlation,
+    mean_error,
+    sign_accuracy,
+    unresolved_note,
+)
 from finite_calculus.studies.retrieval_heads.finding import contrasts
 from finite_calculus.studies.retrieval_heads.rows import HeadScore, Recall, SingleLayer
 from finite_calculus.studies.retrieval_heads.settings import HeadSettings
@@ -99,6 +104,7 @@ def _single(rows: Sequence[SingleLayer]) -> Table:
         "Retrieval heads of one layer at the last query: exact local response along the baseline's "
         "gradient against the executed change of the margin."
     )
+    note += unresolved_note(row.resolved for row in rows)
     return Table("single", "One layer at a time", columns, tuple(lines), note)
 
 

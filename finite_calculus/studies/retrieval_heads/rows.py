@@ -51,7 +51,10 @@ class Recall(HeadRow):
 
 @dataclass(frozen=True)
 class SingleLayer(HeadRow):
-    """The retrieval heads of one layer edited at the last query alone: predicted and executed effect."""
+    """The retrieval heads of one layer edited at the last query alone: predicted and executed effect.
+
+    `resolved` says whether the effect is above the noise floor; None in records of before that was asked.
+    """
 
     layer: int
     heads: int
@@ -60,3 +63,4 @@ class SingleLayer(HeadRow):
     predicted: float
     local_error: float
     local_bound: float
+    resolved: bool | None = None

@@ -199,6 +199,7 @@ def _single_layers(
             places.append((number, len(heads), band))
             edits.append(QueryEdit(number, (), delta))
     outcomes = instrument.execute(capture, edits, batch=batch, path="shared").outcomes
+    floor = instrument.floor(capture)
     listed: Any = zip(places, edits, outcomes, compare_all(edits, outcomes), strict=True)
     for (number, heads, band), edit, outcome, comparison in listed:
         local = LocalCheck.of(comparison)
@@ -212,6 +213,7 @@ def _single_layers(
             predicted=capture.predict(edit).effect,
             local_error=local.error,
             local_bound=local.bound,
+            resolved=floor.resolves(outcome.effect),
         )
 
 
