@@ -11,44 +11,16 @@ from finite_calculus.models.directions import principal, write_directions
 from finite_calculus.models.hessian import hessian_products
 from finite_calculus.models.kinds import TOKEN_KINDS
 from finite_calculus.models.storage import same_tensors
-from finite_calculus.models.support import UnsupportedModelError, find_sites
+from finite_calculus.models.support import UnsupportedModelError
 from finite_calculus.models.tiny import FAMILIES, tiny_model
 from finite_calculus.models.writes import kind_writes, token_pulls
-
-FLOAT32 = torch.finfo(torch.float32).eps
-ANSWERS = {"answer": 5, "versus": 9}
-
-
-def margin_of_offset(model, ids: Tensor, layer: int):
-    """The margin as a function of an offset to the last token's write: the whole prompt, no cache."""
-    projection = find_sites(model)[layer].projection
-
-    def function(offset: Tensor) -> Tensor:
-        last = torch.zeros(len(ids), 1, dtype=offset.dtype)
-        last[-1] = 1
-        hook = projection.register_forward_hook(lambda module, args, out: out + last * offset)
-        try:
-            logits = model(input_ids=ids.unsqueeze(0), use_cache=False).logits[0, -1]
-        finally:
-            hook.remove()
-        return logits[5] - logits[9]
-
-    return function
-
-
-def full_hessian(family: str, ids: Tensor, layer: int) -> Tensor:
-    """Row by row, by two backward passes in float64 and without the instrument."""
-    model = tiny_model(family).double()
-    model.set_attn_implementation("eager")
-    if family == "gpt_oss":
-        model.set_experts_implementation("eager")  # the grouped kernel has no float64
-    offset = torch.zeros(48, dtype=torch.float64)
-    return torch.autograd.functional.hessian(margin_of_offset(model, ids, layer), offset)
-
-
-def rounding_of(exact: Tensor) -> Tensor:
-    """Float32 sums of 48 terms in each of three layers, of entries as large as the largest."""
-    return 3 * 48 * FLOAT32 * exact.abs().max()
+from tests.helpers.hessians import (
+    ANSWERS,
+    FLOAT32,
+    full_hessian,
+    margin_of_offset,
+    rounding_of,
+)
 
 
 def apart(actual: Tensor, expected: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from finite_calculus.models.gated_blocks import has_gated_blocks
 from finite_calculus.models.hessian import hessian_products
 from finite_calculus.models.products import layer_products
 from finite_calculus.models.tiny import tiny_model
-from tests.models.test_curvature import ANSWERS, full_hessian, rounding_of
+from tests.helpers.hessians import ANSWERS, full_hessian, rounding_of
 
 SIZES = {(0, 1, 2): (4, 3, 2), (1, 2): (5, 0), (0, 2): (3, 3), (2,): (4,)}
 
