@@ -1,7 +1,6 @@
 """llama2.c's format, converted: against its forward pass and its tokenizer, written out in numpy."""
 
 import math
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from finite_calculus.checkpoints import CheckpointError, llama2c
-from tests.helpers.llama2c import llama2c_tokens
-
-SHAPE = llama2c.Shape(24, 40, 2, 4, 2, 270, 32)
-WORDS = ["▁", "a", "b", "c", "ab", "▁ab", "bc", "▁a", "abc", "▁abc", "cc"]
-
-
-def tensors(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """The file's tensors in its own order, with llama2.c's names."""
-    s, n = SHAPE, SHAPE.layers
-    grouped = s.groups * s.head_width
-    dims = {
-        "embedding": (s.vocabulary, s.width),
-        "att_norm": (n, s.width),
-        "wq": (n, s.width, s.width),
-        "wk": (n, grouped, s.width),
-        "wv": (n, grouped, s.width),
-        "wo": (n, s.width, s.width),
-        "ffn_norm": (n, s.width),
-        "w1": (n, s.hidden, s.width),
-        "w2": (n, s.width, s.hidden),
-        "w3": (n, s.hidden, s.width),
-        "norm": (s.width,),
-        "cosines and sines": (2, s.context, s.head_width // 2),
-    }
-    return {name: rng.normal(0, 0.4, size).astype("<f4") for name, size in dims.items()}
-
-
-def pieces() -> list[tuple[bytes, float]]:
-    """As llama2.c's exporter writes them: bytes at 3 to 258, spaces plain, scores falling."""
-    special = [(b"<unk>", 0.0), (b"\n<s>\n", 0.0), (b"\n</s>\n", 0.0)]
-    spelled = [(bytes([n]), 0.0) for n in range(256)]
-    words = [(word.replace("▁", " ").encode(), -float(n)) for n, word in enumerate(WORDS)]
-    return special + spelled + words
-
-
-def written(path: Path, weights: dict[str, np.ndarray]) -> Path:
-    s = SHAPE
-    data = struct.pack(
-        "<7i", s.width, s.hidden, s.layers, s.heads, s.groups, s.vocabulary, s.context
-    )
-    data += b"".join(weight.tobytes() for weight in weights.values()) + struct.pack("<i", 8)
-    for text, score in pieces():
-        data += struct.pack("<fi", score, len(text)) + text
-    path.write_bytes(data)
-    return path
+from tests.helpers.llama2c import SHAPE, WORDS, llama2c_tokens, pieces, tensors, written
 
 
 def forward(w: dict[str, np.ndarray], ids: list[int]) -> np.ndarray:

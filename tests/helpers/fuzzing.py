@@ -267,7 +267,7 @@ def _capture(given: tuple[list[Any] | None, dict[str, Any], list[int]], folder: 
 
 @cache
 def llama2c() -> bytes:
-    from tests.checkpoints.test_llama2c import tensors, written
+    from tests.helpers.llama2c import tensors, written
 
     with tempfile.TemporaryDirectory() as place:
         return written(Path(place) / "model.bin", tensors(np.random.default_rng(1))).read_bytes()
@@ -275,7 +275,7 @@ def llama2c() -> bytes:
 
 @cache
 def gguf() -> bytes:
-    from tests.checkpoints.test_from_gguf import weights, written
+    from tests.helpers.gguf_file import weights, written
 
     with tempfile.TemporaryDirectory() as place:
         return written(Path(place) / "model.gguf", weights()).read_bytes()
