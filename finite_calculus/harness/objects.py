@@ -15,15 +15,12 @@ Files are read and written in a temporary directory of copies by the code that s
 from the store is trusted as little as a directory: names are plain names, archives are not compressed.
 """
 
-import io
 import json
 import secrets
 import shutil
-import struct
 import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,19 +30,10 @@ from typing import Any
 
 from finite_calculus.harness import claims, directory, shards
 from finite_calculus.harness.errors import StoreError
-from finite_calculus.provenance.files import NotPlainError, read_plain
+from finite_calculus.harness.packed import NO_ARCHIVE, packed_shard, unpack
+from finite_calculus.provenance.files import read_plain
 
 _ZIP = ".zip"
-# What zipfile and we raise of archives that are none, or none of ours.
-_NO_ARCHIVE = (
-    zipfile.BadZipFile,
-    NotPlainError,
-    FileExistsError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    struct.error,
-)
 # Later commands write these again; everything else is written once.
 _REPLACED = (directory.PREFLIGHT, directory.REPLAY, directory.ORIGIN)
 
@@ -91,7 +79,7 @@ class Objects:
         units = directory.entries(self.path) - self._finished()
         shared = [directory.WEIGHTS] if (self.path / directory.WEIGHTS).exists() else []
         for name in (*shared, *(f"{directory.UNITS}/{unit}" for unit in sorted(units))):
-            self._create(name + _ZIP, _packed(self.path / name))
+            self._create(name + _ZIP, packed_shard(self.path / name))
 
     @contextmanager
     def setup(self) -> Iterator[None]:
@@ -147,7 +135,7 @@ class Objects:
         if target.exists() or self.finished(unit):
             self._fetch(name)
         first = shards.commit(target, files, **words)
-        if not first or self._create(name + _ZIP, _packed(target)):
+        if not first or self._create(name + _ZIP, packed_shard(target)):
             return first
         shutil.rmtree(target)
         self._fetch(name)
@@ -226,8 +214,8 @@ class Objects:
         try:
             self._do(self.files.get_file, self._key(name + _ZIP), str(packed))
             target.mkdir(parents=True)
-            with suppress(*_NO_ARCHIVE):
-                _unpack(packed, target)
+            with suppress(*NO_ARCHIVE):
+                unpack(packed, target)
         finally:
             packed.unlink(missing_ok=True)
 
@@ -318,29 +306,3 @@ def _file_system(address: str) -> tuple[Any, str]:
 
 def _is_plain(name: str) -> bool:
     return shards.is_unit_name(name) and shards.is_unit_name(name.removesuffix(_ZIP))
-
-
-def _packed(shard: Path) -> bytes:
-    """A shard as one archive, not compressed."""
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
-        for path in sorted(shard.iterdir()):
-            archive.writestr(zipfile.ZipInfo(path.name), read_plain(path))
-    return whole.getvalue()
-
-
-def _unpack(packed: Path, target: Path) -> None:
-    """The files of an archive, whose names must be plain ones and whose bytes those that are stored."""
-    with zipfile.ZipFile(packed) as archive:
-        entries = archive.infolist()
-        stored = all(each.compress_type == zipfile.ZIP_STORED for each in entries)
-        size = sum(each.file_size for each in entries)
-        if not stored or size > packed.stat().st_size or not all(_plain_entry(e) for e in entries):
-            raise NotPlainError(f"{packed.name} must hold plain files, not compressed")
-        for each in entries:
-            with archive.open(each) as source, (target / each.filename).open("xb") as copy:
-                shutil.copyfileobj(source, copy)
-
-
-def _plain_entry(entry: zipfile.ZipInfo) -> bool:
-    return shards.is_unit_name(entry.filename) and not entry.is_dir() and entry.header_offset >= 0

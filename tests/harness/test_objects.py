@@ -94,15 +94,42 @@ def test_two_workers_on_a_server_leave_the_records_of_a_directory(
         server.stop()
 
 
-def test_two_workers_at_once_share_the_units(memory: dict[str, Any], directory_run: Path) -> None:
-    threads = [threading.Thread(target=work) for _ in range(2)]
+class Whole(MemoryFileSystem):
+    """A store in memory whose objects are there whole or not at all, as they are in a bucket."""
+
+    protocol = "whole"
+    store: dict[str, Any] = {}  # noqa: RUF012
+    pseudo_dirs = [""]  # noqa: RUF012
+    lock = threading.RLock()
+
+    def pipe_file(self, *words: Any, **more: Any) -> None:
+        with self.lock:
+            super().pipe_file(*words, **more)
+
+    def cat_file(self, *words: Any, **more: Any) -> Any:
+        with self.lock:
+            return super().cat_file(*words, **more)
+
+    def get_file(self, *words: Any, **more: Any) -> None:
+        with self.lock:
+            super().get_file(*words, **more)
+
+    def ls(self, *words: Any, **more: Any) -> Any:
+        with self.lock:
+            return super().ls(*words, **more)
+
+
+def test_two_workers_at_once_share_the_units(directory_run: Path) -> None:
+    fsspec.register_implementation("whole", Whole, clobber=True)
+    address, memory = "whole://run", Whole.store
+    threads = [threading.Thread(target=work, args=(SETTINGS, address)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert recorded() == contents(directory_run)
-    assert sum(name.startswith("/run/logs/") for name in memory) == 2
-    assert not [name for name in memory if name.startswith("/run/claims/")]
+    assert recorded(address) == contents(directory_run)
+    assert sum("/logs/" in name for name in memory) == 2
+    assert not [name for name in memory if "/claims/" in name]
 
 
 def test_what_a_killed_worker_held_is_free_after_a_lease(

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from finite_calculus.checkpoints.errors import CheckpointError
 from finite_calculus.checkpoints.folder import parts_of, read_config
 from finite_calculus.cli.ranking import strengths
-from finite_calculus.harness import objects
 from finite_calculus.harness.directory import RUN, read_plan_file, read_run
 from finite_calculus.harness.errors import StoreError
 from finite_calculus.harness.options import options_of, settings_from
+from finite_calculus.harness.packed import NO_ARCHIVE, unpack
 from finite_calculus.harness.registry import find_study, study_names
 from finite_calculus.harness.replay import _load
 from finite_calculus.harness.rows import encode_rows
@@ -229,8 +229,8 @@ def unit() -> bytes:
 def _unit(path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as place:
         try:
-            objects._unpack(path, Path(place))
-        except objects._NO_ARCHIVE as error:
+            unpack(path, Path(place))
+        except NO_ARCHIVE as error:
             raise StoreError(f"no archive: {error!r}") from error
 
 
