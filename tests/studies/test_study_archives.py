@@ -63,17 +63,17 @@ def test_the_page_on_regression_says_what_its_records_say() -> None:
     cosines = mean_cosines(records)
     softmax = [value for (name, _), value in cosines.items() if name in ("softmax", "rope")]
     low = [value for value in softmax if value < 0.9]
-    assert max(low) <= 0.84
-    assert min(value for value in softmax if value >= 0.9) >= 0.96
-    assert "Nothing lies between 0.84 and 0.96" in said
-    assert (len(low), len(softmax)) == (9, 64)
-    assert "Nine of 64 softmax models end there" in said
-    assert f"seed 2 ends at {cosines['softmax', 2]:.3f}" in said
+    assert "a second, rarer outcome of training, apart from the first" in said
+    assert 0 < len(low) < len(softmax) / 2
+    # Apart: the gap between the two outcomes is wider than either of them.
+    high = [value for value in softmax if value >= 0.9]
+    assert min(high) - max(low) > max(max(high) - min(high), max(low) - min(low))
+    assert "linear attention has none" in said
     assert min(value for (name, _), value in cosines.items() if name == "linear") > 0.99
     (control,) = [model for model in records.rows(Model) if model.architecture == "control"]
     assert control.disagreement_mse < 1e-30
     replayed = json.loads((ROOT / "results/regression/pilot/manifest.json").read_text())["replay"]
-    assert f"replay reproduces {replayed['compared']:,} numbers" in said
+    assert replayed["compared"] > 0 and replayed["failed"] == 0
 
 
 def mean_cosines(records: Records) -> dict[tuple[str, int], float]:
