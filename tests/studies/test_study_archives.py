@@ -73,7 +73,8 @@ def test_the_page_on_regression_says_what_its_records_say() -> None:
     (control,) = [model for model in records.rows(Model) if model.architecture == "control"]
     assert control.disagreement_mse < 1e-30
     replayed = json.loads((ROOT / "results/regression/pilot/manifest.json").read_text())["replay"]
-    assert replayed["compared"] > 0 and replayed["failed"] == 0
+    assert replayed["compared"] > 0
+    assert replayed["failed"] == 0
 
 
 def mean_cosines(records: Records) -> dict[tuple[str, int], float]:
