@@ -249,7 +249,7 @@ def test_a_store_that_does_not_answer_is_named() -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("file:///tmp/run", "Name the directory itself"),
+        ("file:///data/run", "Name the directory itself"),
         ("nowhere://run", "Protocol not known"),
         ("memory://", "Name a folder of it"),
     ],
@@ -311,7 +311,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "no archive": lambda blob: b"dear" * 100,
     "a bomb": lambda blob: zipped(**{"captures.safetensors": bytes(50 << 20)}),
     "a path out": stored("../../thesis.json"),
-    "an absolute name": stored("/tmp/thesis.json"),
+    "an absolute name": stored("/data/thesis.json"),
     "a foreign file": stored("notes.json"),
     "a folder": stored("notes/"),
 }
